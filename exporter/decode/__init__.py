@@ -1,0 +1,1 @@
+"""From OTLP bodies to columns."""
