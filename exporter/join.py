@@ -1,0 +1,281 @@
+"""Spans to requests: a bounded table of the spans that wait for the rest of their request.
+
+How it works
+    Rows are kept in one flat array; a `Gathering` lists those of one trace, or of several traces that a link or a
+    shared request id ties together. It is looked at when the newest of its rows is `grace` old; each request whose
+    newest row is that old is taken out as a `Path`, the others stay. A job that is still in a queue is given out once
+    as open and stays until it is taken from the queue, or until `max_age`.
+
+How spans find each other
+    By parent, through any known span; by link, where there is no parent; by request id; and, last, an engine span
+    belongs to the one gateway request of its trace (`exporter.tree`). What remains alone is measured alone.
+
+What must stay true
+    The result depends on which rows a gathering holds, never on the order in which they came.
+    Every row that comes in has one fate; every row that is stored is freed exactly once.
+"""
+
+import heapq
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from exporter import record
+from exporter.record import MISSING
+from exporter.tree import GATEWAY, Path, Row, Tree
+
+MAX_ROWS: Final = 10_000
+"""Spans of one gathering; further ones are evicted on arrival."""
+NEVER: Final = 2**63 - 1
+MASK: Final = 2**64 - 1
+ODD: Final = 0x9E3779B97F4A7C15
+
+
+class Gathering:
+    """The waiting rows of one trace, or of several that belong together."""
+
+    __slots__ = ("due", "ids", "keys", "rows", "waiting")
+
+    def __init__(self, key: int) -> None:
+        self.rows: list[int] = []
+        self.keys = [key]
+        self.ids: list[int] = []
+        self.due = NEVER
+        self.waiting: set[int] = set()
+        """Span ids of jobs that were given out as open."""
+
+
+class Fingerprints:
+    """The spans of the last while, by 64-bit hashes, in two halves of which the older is dropped in turn.
+
+    Among ten million spans the chance that any two share a hash is about 1 in 400,000.
+    """
+
+    def __init__(self) -> None:
+        self.young: set[int] = set()
+        self.old: set[int] = set()
+
+    def add(self, mark: int) -> bool:
+        """Whether the mark is new."""
+        if mark in self.young or mark in self.old:
+            return False
+        self.young.add(mark)
+        return True
+
+    def turn(self) -> None:
+        """Forget the older half."""
+        self.old, self.young = self.young, set()
+
+
+class Table:
+    """The join table. Times are in the unit of the rows' SEEN: nanoseconds of arrival, or of the event in a replay."""
+
+    def __init__(self, width: int, *, grace_ns: int, max_open: int, max_age_ns: int) -> None:
+        self.width = width
+        self.grace_ns = grace_ns
+        self.max_open = max_open
+        self.max_age_ns = max_age_ns
+        self.cells = memoryview(array("q", bytes(8 * width * 256)))
+        self.free = [place * width for place in range(255, -1, -1)]
+        self.gatherings: dict[int, Gathering] = {}
+        self.by_id: dict[int, Gathering] = {}
+        self.heap: list[tuple[int, int, Gathering]] = []
+        self.pushes = 0
+        self.fingerprints = Fingerprints()
+        self.fates: Counter[str] = Counter()
+        self.open = 0
+        """Traces, or groups of traces, that wait."""
+
+    # In.
+
+    def is_new(self, row: Sequence[int]) -> bool:
+        """Whether this span was not seen before; it counts as seen from now on."""
+        return self.fingerprints.add(fingerprint(row))
+
+    def add(self, row: Sequence[int], links: Iterable[int] = ()) -> None:
+        """Take one row. `links`: keys (`trace_key`) of other traces that it points to."""
+        gathering = self._gathering(trace_key(row[record.TRACE_HI], row[record.TRACE_LO]))
+        for other in links:
+            gathering = self._tie(gathering, self._gathering(other))
+        if row[record.REQUEST_ID] != MISSING:
+            gathering = self._identify(gathering, row[record.REQUEST_ID])
+        if len(gathering.rows) >= MAX_ROWS:
+            self.fates["evicted"] += 1
+            return
+        gathering.rows.append(self._store(row))
+        self._schedule(gathering, row[record.SEEN] + self.grace_ns)
+
+    def _gathering(self, key: int) -> Gathering:
+        gathering = self.gatherings.get(key)
+        if gathering is None:
+            gathering = self.gatherings[key] = Gathering(key)
+            self.open += 1
+        return gathering
+
+    def _identify(self, gathering: Gathering, identity: int) -> Gathering:
+        other = self.by_id.get(identity)
+        if other is None:
+            self.by_id[identity] = gathering
+            gathering.ids.append(identity)
+            return gathering
+        return self._tie(gathering, other)
+
+    def _tie(self, one: Gathering, other: Gathering) -> Gathering:
+        """Two gatherings become one, unless that would grow without bound."""
+        if one is other or len(one.rows) + len(other.rows) > MAX_ROWS or len(one.keys) + len(other.keys) > MAX_ROWS:
+            return one
+        if len(one.rows) < len(other.rows):
+            one, other = other, one
+        one.rows += other.rows
+        one.keys += other.keys
+        one.ids += other.ids
+        one.waiting |= other.waiting
+        for key in other.keys:
+            self.gatherings[key] = one
+        for identity in other.ids:
+            self.by_id[identity] = one
+        self.open -= 1
+        self._schedule(one, other.due)
+        other.due = MISSING
+        return one
+
+    def _store(self, row: Sequence[int]) -> int:
+        if not self.free:
+            self._grow()
+        at = self.free.pop()
+        cells = self.cells
+        for cell in range(self.width):
+            cells[at + cell] = row[cell]
+        return at
+
+    def _grow(self) -> None:
+        size = len(self.cells)
+        grown = array("q", self.cells)
+        grown.frombytes(bytes(8 * size))
+        self.cells = memoryview(grown)
+        self.free = list(range(2 * size - self.width, size - self.width, -self.width))
+
+    def _schedule(self, gathering: Gathering, due: int) -> None:
+        """Look at the gathering at `due`, or earlier; it is looked at again while its rows are too young."""
+        if due < gathering.due:
+            gathering.due = due
+            self.pushes += 1
+            heapq.heappush(self.heap, (due, self.pushes, gathering))
+
+    def widen(self, width: int, profiles: Sequence[int]) -> None:
+        """Go on with rows of another width: declared labels are forgotten, profiles get new numbers."""
+        used = [at for gathering in set(self.gatherings.values()) for at in gathering.rows]
+        cells = array("q", [MISSING]) * (len(self.cells) // self.width * width)
+        for at in used:
+            to = at // self.width * width
+            cells[to : to + record.LABELS] = array("q", self.cells[at : at + record.LABELS])
+            if cells[to + record.PROFILE] >= 0:
+                cells[to + record.PROFILE] = profiles[cells[to + record.PROFILE]]
+        for gathering in set(self.gatherings.values()):
+            gathering.rows = [at // self.width * width for at in gathering.rows]
+        self.free = [at // self.width * width for at in self.free]
+        self.cells, self.width = memoryview(cells), width
+
+    # Out.
+
+    def seal(self, now: int) -> Iterator[Path]:
+        """The requests whose newest span is `grace` old at `now`."""
+        while self.heap and self.heap[0][0] <= now:
+            due, _, gathering = heapq.heappop(self.heap)
+            if gathering.due == due:
+                gathering.due = NEVER
+                yield from self._take(gathering, now - self.grace_ns, now - self.max_age_ns)
+
+    def evict(self) -> Iterator[Path]:
+        """The oldest requests, as long as more than `max_open` traces wait."""
+        while self.open > self.max_open:
+            yield from self._close(next(iter(self.gatherings.values())), NEVER)
+
+    def finish(self) -> Iterator[Path]:
+        """All that is left, at the end of the input; jobs still in a queue are given out as open."""
+        for gathering in list(dict.fromkeys(self.gatherings.values())):
+            yield from self._close(gathering, MISSING)
+
+    def _close(self, gathering: Gathering, expired: int) -> Iterator[Path]:
+        evicted = expired == NEVER
+        for path in self._take(gathering, NEVER, expired, "evicted" if evicted else "used"):
+            yield path._replace(evicted=True) if evicted else path
+        if gathering.rows:
+            for at in gathering.rows:
+                self._free(at, self.cells[at : at + self.width], "used")
+            self._forget(gathering)
+
+    def _take(self, gathering: Gathering, ripe: int, expired: int, fate: str = "used") -> list[Path]:
+        """Take out the requests whose newest row was seen by `ripe`; open ones only if they began by `expired`."""
+        rows = {at: self.cells[at : at + self.width].tolist() for at in gathering.rows}
+        again, paths = NEVER, []
+        done: set[int] = set()
+        waiting: set[int] = set()
+        for places, path in Tree(rows).paths():
+            newest = max(rows[at][record.SEEN] for at in places)
+            oldest = min(rows[at][record.SEEN] for at in places)
+            announced = not gathering.waiting.isdisjoint(node[record.SPAN] for node in path.nodes)
+            if newest > ripe:
+                again = min(again, newest + self.grace_ns)
+                waiting.update(places)
+            elif path.open and oldest > expired:
+                again = min(again, oldest + self.max_age_ns)
+                waiting.update(places)
+                if not announced:
+                    gathering.waiting.add(path.nodes[0][record.SPAN])
+                    paths.append(path)
+            else:
+                done.update(places)
+                paths.append(path._replace(announced=announced, evicted=path.open, open=False))
+        self._settle(gathering, rows, done, waiting, ripe, again, fate)
+        return paths
+
+    def _settle(
+        self, gathering: Gathering, rows: dict[int, Row], done: set[int], waiting: set[int], ripe: int, again: int,
+        fate: str,
+    ) -> None:  # fmt: skip
+        """Free what was taken and what is old and part of no request; look again when the next of the rest is old."""
+        left = []
+        for at, row in rows.items():
+            if at in done:
+                self._free(at, row, fate)
+            elif at in waiting:
+                left.append(at)
+            elif row[record.SEEN] > ripe:
+                left.append(at)
+                again = min(again, row[record.SEEN] + self.grace_ns)
+            else:
+                self._free(at, row, "not_request" if row[record.ROLE] == GATEWAY else "used")
+        gathering.rows = left
+        if left:
+            self._schedule(gathering, again)
+        else:
+            self._forget(gathering)
+
+    def _free(self, at: int, row: Sequence[int], fate: str) -> None:
+        if row[record.COUNTED] == MISSING:
+            self.fates[fate] += 1
+        self.free.append(at)
+
+    def _forget(self, gathering: Gathering) -> None:
+        for key in gathering.keys:
+            del self.gatherings[key]
+        for identity in gathering.ids:
+            del self.by_id[identity]
+        gathering.due = MISSING
+        self.open -= 1
+
+
+def trace_key(high: int, low: int) -> int:
+    """A trace id in one number."""
+    return low ^ (high * ODD & MASK)
+
+
+def fingerprint(row: Sequence[int]) -> int:
+    """A hash of trace, span, start and end: what makes two deliveries of one span alike."""
+    mark = 0
+    for cell in (record.TRACE_HI, record.TRACE_LO, record.SPAN, record.START, record.END):
+        mark = (mark ^ (row[cell] & MASK)) * ODD & MASK
+        mark ^= mark >> 29
+    return mark

@@ -1,0 +1,327 @@
+"""All stages in a row, and the only module that knows them all: bytes in, counts out.
+
+The same pipeline runs live and in a replay. Live, time is what `tick` says, and a request is measured when its newest
+span is `join.grace` old. In a replay, time is the newest span's end: a request is measured when nothing within the
+allowed lateness can change it or the clock bounds around it, and nothing is late or evicted.
+
+What is first learnt later: whether a 2xx without an engine's span is suspicious depends on whether its route ever
+reaches engines (`requests.expect_engine: auto`), and whether a client's span stands alone on whether there are
+gateways. Live, what is known so far decides. A replay holds such requests back until it is known, at the end of input
+at the latest.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from exporter import compiled, record
+from exporter.align import AHEAD_NS, BUCKET_NS, Offsets
+from exporter.config import Settings
+from exporter.decode import columns
+from exporter.decode.columns import Batch
+from exporter.decode.jsonbody import to_protobuf
+from exporter.decode.protobuf import Decoder
+from exporter.join import Table, trace_key
+from exporter.judge import Judgement
+from exporter.measure import GATEWAY_SEEN, Measured, Request, Rules, measure, observations
+from exporter.profile import SourceProfile
+from exporter.receive import Encoding, Receipt, Transport
+from exporter.recognise import Recogniser, Strings, wanted_by
+from exporter.record import IGNORED, MISSING, UNRECOGNISED
+from exporter.report import report
+from exporter.tally import Evaluations, Tally, ended_at
+from exporter.tree import Path
+from slo_rules.slo import SLO
+
+FUTURE_NS: Final = 30_000_000_000
+"""How far ahead of our clock a span may end. Beyond, the sender's clock cannot be trusted with a window."""
+REMEMBER_NS: Final = 600_000_000_000
+"""For how long duplicates are known, at least."""
+REPLAY_LATENESS_NS: Final = 600_000_000_000
+MAX_HELD: Final = 200_000
+"""Requests that a replay holds back; beyond, they are decided by what is known, and the report says so."""
+MAX_ROUTES: Final = 10_000
+MESSAGES: Final = 3
+"""Refused spans that are spelt out to their sender; the rest are counted."""
+
+Sealed = Callable[[Request, list[tuple[Measured, dict[str, Judgement]]]], None]
+"""Told of each request when it has been counted."""
+
+
+class Pipeline:
+    """One exporter's state. Not for use by several threads."""
+
+    def __init__(
+        self, settings: Settings, profiles: Sequence[SourceProfile], slos: Sequence[SLO], *,
+        replay: bool = False, lateness_ns: int = REPLAY_LATENESS_NS, sealed: Sealed | None = None,
+    ) -> None:  # fmt: skip
+        self.replay = replay
+        self.lateness_ns = lateness_ns
+        self.sealed = sealed
+        self.strings = Strings()
+        self._configure(settings, profiles)
+        self.tally = Tally(settings, slos, self.strings)
+        self.table = Table(
+            self.recogniser.width,
+            grace_ns=lateness_ns if replay else settings.join.grace_ns,
+            max_open=2**62 if replay else settings.join.max_open,
+            max_age_ns=2**61 if replay else settings.join.max_age_ns,
+        )
+        self.offsets = Offsets()
+        self.routes: set[int] = set()
+        self.gateway_seen = False
+        self.pending: list[tuple[int, int, int, int, Path]] = []
+        self.held: dict[int, list[Request]] = {}
+        self.held_count = 0
+        self.undecided = 0
+        self.received: Counter[str] = Counter()
+        self.calls: Counter[tuple[str, str]] = Counter()
+        self.evaluations = Evaluations()
+        """Told by whoever calls `tick` and has a clock."""
+        self.bodies = 0
+        self.newest_ns = 0
+        self.oldest_ns: int | None = None
+        self.now_ns = 0
+        self.turned_ns = 0
+
+    @property
+    def fates(self) -> Counter[str]:
+        """What became of the spans."""
+        return self.table.fates
+
+    def _configure(self, settings: Settings, profiles: Sequence[SourceProfile]) -> None:
+        self.settings = settings
+        self.profiles = list(profiles)
+        wanted = wanted_by(profiles, settings)
+        self.decoder = Decoder(wanted)
+        before = getattr(self, "recogniser", None)
+        self.recogniser = Recogniser(profiles, settings, wanted, self.strings)
+        if before is not None:
+            self.recogniser.dropped, self.recogniser.ignored = before.dropped, before.ignored
+        self.rules = Rules(
+            adjust=settings.align.mode == "adjust",
+            expect_engine=settings.requests.expect_engine,
+            tpot_formula=settings.tpot.formula,
+            weighted=settings.sampling == "honour",
+            boundaries=tuple(self._declared_boundaries()),
+        )
+
+    def _declared_boundaries(self) -> Iterable[tuple[str, tuple[int, int], tuple[int, int]]]:
+        places = {profile.name: place for place, profile in enumerate(self.profiles)}
+        for boundary in self.settings.boundaries:
+            ends = [
+                (places.get(end.profile, MISSING), record.STAMP_CELLS[end.stamp])
+                for end in (boundary.open, boundary.close)
+            ]
+            yield boundary.name, ends[0], ends[1]
+
+    def reconfigure(self, settings: Settings, profiles: Sequence[SourceProfile], slos: Sequence[SLO]) -> None:
+        """Go on with other settings. What waits to be joined stays, counters do not go back."""
+        names = [profile.name for profile in self.profiles]
+        self._configure(settings, profiles)
+        places = {profile.name: place for place, profile in enumerate(self.profiles)}
+        self.table.widen(self.recogniser.width, [places.get(name, UNRECOGNISED) for name in names])
+        self.table.grace_ns = settings.join.grace_ns
+        self.table.max_open = settings.join.max_open
+        self.table.max_age_ns = settings.join.max_age_ns
+        self.tally.reconfigure(settings, slos)
+
+    # In.
+
+    def feed(self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int) -> Receipt:
+        """Take one inflated body. Raises BadBody, and takes nothing, if it is not OTLP."""
+        reasons = {}
+        if encoding == "json":
+            body, refused = to_protobuf(body)
+            reasons = {each.place: each.reason for each in refused}
+        batch = self.decoder.decode(body)
+        self.bodies += 1
+        self.received[transport] += batch.spans + len(batch.refused)
+        self.fates["malformed"] += len(batch.refused)
+        self._take(batch, now_ns)
+        self._advance(now_ns)
+        return _receipt(batch, reasons)
+
+    def count_call(self, transport: Transport, code: str) -> None:
+        """Count one answer to a sender."""
+        self.calls[transport, code] += 1
+
+    def _take(self, batch: Batch, now_ns: int) -> None:
+        rows = memoryview(self.recogniser.recognise(batch, self.decoder.generation, None if self.replay else now_ns))
+        width = self.recogniser.width
+        for index in range(batch.spans):
+            row = rows[index * width : (index + 1) * width]
+            fate = self._fate(row, now_ns)
+            if fate is not None:
+                self.fates[fate] += 1
+                row[record.COUNTED] = 1
+            if fate not in ("future", "duplicate", "not_request"):
+                self.table.add(row, self._links(batch, index))
+
+    def _fate(self, row: memoryview, now_ns: int) -> str | None:
+        """The fate of a span where it is known on arrival; the others have theirs when their request is sealed."""
+        end_ns = row[record.END]
+        if not self.replay and end_ns > now_ns + FUTURE_NS:
+            return "future"
+        if not self.table.is_new(row):
+            return "duplicate"
+        self.newest_ns = max(self.newest_ns, end_ns)
+        self.oldest_ns = row[record.START] if self.oldest_ns is None else min(self.oldest_ns, row[record.START])
+        if row[record.PROFILE] == UNRECOGNISED:
+            return "unrecognised"
+        if row[record.PROFILE] == IGNORED:
+            return "not_request"
+        if self.replay or now_ns - end_ns <= self.settings.windows.delay_ns:
+            return None
+        return "too_late" if now_ns - end_ns > self.settings.windows.lateness_ns else "late"
+
+    def _links(self, batch: Batch, index: int) -> list[int]:
+        head = index * columns.HEAD
+        first, last = batch.heads[head + columns.LINKS_FROM], batch.heads[head + columns.LINKS_TO]
+        places = range(first * columns.LINK, last * columns.LINK, columns.LINK)
+        return [trace_key(batch.links[place], batch.links[place + 1]) for place in places]
+
+    # On.
+
+    def tick(self, now_ns: int) -> None:
+        """Say what time it is: about once a second, live."""
+        self._advance(now_ns)
+        self.tally.windows.advance(now_ns - self.settings.windows.delay_ns)
+        self.tally.expire(now_ns)
+        self.offsets.forget(now_ns)
+        if now_ns - self.turned_ns > REMEMBER_NS:
+            self.turned_ns = now_ns
+            self.table.fingerprints.turn()
+
+    def _advance(self, now_ns: int) -> None:
+        """Seal what is ripe."""
+        self.now_ns = self.newest_ns if self.replay else now_ns
+        for path in self.table.seal(self.now_ns):
+            self._resolve(path)
+        for path in self.table.evict():
+            self._resolve(path)
+        if self.replay:
+            self._advance_replay(self.newest_ns - self.lateness_ns)
+
+    def _advance_replay(self, watermark_ns: int) -> None:
+        while self.pending and self.pending[0][0] <= watermark_ns:
+            self._measure(heapq.heappop(self.pending)[-1])
+        if watermark_ns - self.turned_ns > REMEMBER_NS:
+            self.turned_ns = watermark_ns
+            self.table.fingerprints.turn()
+            self.tally.windows.advance(watermark_ns)
+            self.offsets.forget(watermark_ns - self.lateness_ns)
+
+    def finish(self) -> None:
+        """End of the input of a replay."""
+        for path in self.table.finish():
+            self._resolve(path)
+        while self.pending:
+            self._measure(heapq.heappop(self.pending)[-1])
+        for awaited in list(self.held):
+            self._release(awaited)
+        if self.tally.last_ns is not None:
+            self.tally.windows.finish(self.tally.last_ns)
+
+    def _resolve(self, path: Path) -> None:
+        """Learn from a request what others need to know; measure it once they have been learnt from, too."""
+        for observation in observations(path):
+            self.offsets.observe(observation)
+        self._learn(path)
+        if not self.replay:
+            self._measure(path)
+            return
+        rows = [*path.clients, *path.nodes, *(row for group in path.engines for row in group)]
+        first = rows[0]
+        newest_ns = max(row[record.END] for row in rows)
+        ready_ns = ((newest_ns + AHEAD_NS) // BUCKET_NS + 1) * BUCKET_NS
+        entry = (ready_ns, first[record.START], first[record.SPAN], int(path.open), path)
+        heapq.heappush(self.pending, entry)
+
+    def _learn(self, path: Path) -> None:
+        if path.nodes and not self.gateway_seen:
+            self.gateway_seen = True
+            self._release(GATEWAY_SEEN)
+        if not path.engines:
+            return
+        for node in path.nodes:
+            route = node[record.ROUTE]
+            if route != MISSING and route not in self.routes and len(self.routes) < MAX_ROUTES:
+                self.routes.add(route)
+                self._release(route)
+
+    def _measure(self, path: Path) -> None:
+        request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
+        awaited = self._awaited(request)
+        if self.replay and awaited is not None:
+            self._hold(awaited, request)
+        else:
+            self._count(request)
+
+    def _awaited(self, request: Request) -> int | None:
+        """What is not known yet and must be, to count this request."""
+        for row in request.boundaries:
+            if row.awaits is not None and not self._known(row.awaits):
+                return row.awaits
+        return None
+
+    def _known(self, awaited: int) -> bool:
+        return self.gateway_seen if awaited == GATEWAY_SEEN else awaited in self.routes
+
+    def _hold(self, awaited: int, request: Request) -> None:
+        if self.held_count >= MAX_HELD:
+            self.undecided += 1
+            self._count(request)
+            return
+        self.held_count += 1
+        self.held.setdefault(awaited, []).append(request)
+
+    def _release(self, awaited: int) -> None:
+        """Count what was held back for this; at the end of input it is not known and never will be."""
+        requests = self.held.pop(awaited, [])
+        self.held_count -= len(requests)
+        for request in requests:
+            self._count(request)
+
+    def _count(self, request: Request) -> None:
+        self._decide(request)
+        in_windows = self.replay or self._in_time(request)
+        judged = self.tally.count(request, self.now_ns, in_windows=in_windows)
+        if self.sealed is not None:
+            self.sealed(request, judged)
+
+    def _decide(self, request: Request) -> None:
+        """Settle outcomes that hang on what is now known."""
+        alone = request.unmatched == "client" and not self.gateway_seen
+        if alone or (request.unmatched == "engine" and not self.gateway_seen):
+            request.unmatched = None
+        kept = []
+        for row in request.boundaries:
+            if row.awaits is not None and row.awaits != GATEWAY_SEEN and self._known(row.awaits):
+                row.outcome, row.phases = "unknown", {}
+            if row.awaits != GATEWAY_SEEN or not self.gateway_seen:
+                kept.append(row)
+        request.boundaries = kept
+
+    def _in_time(self, request: Request) -> bool:
+        ended_ns = max((ended_at(row) for row in request.boundaries), default=request.seen_ns)
+        return request.seen_ns - ended_ns <= self.settings.windows.lateness_ns
+
+    # Out.
+
+    def report(self, now_ns: int | None = None) -> dict[str, Any]:
+        """Everything that is known, as plain data with sorted keys. `now_ns` is only for the caller's convenience."""
+        return report(self)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled modules are in use."""
+        return compiled()
+
+
+def _receipt(batch: Batch, reasons: dict[int, str]) -> Receipt:
+    rejected = len(batch.refused)
+    told = [f"span {each.place}: {reasons.get(each.place, each.reason)}" for each in batch.refused[:MESSAGES]]
+    more = [f"{rejected - MESSAGES} more"] if rejected > MESSAGES else []
+    return Receipt(batch.spans, rejected, "; ".join([*told, *more]))

@@ -1,0 +1,290 @@
+"""What is known, as plain data: the body of `replay --json`, of the terminal report and of the demo's screen.
+
+Base units (seconds, requests, tokens), keys sorted by whoever writes them down, None where there is no data. Only what
+follows from the spans stands here: nothing of transports, arrival times or lateness, so that a replay in any order and
+the same spans over sockets give the same report.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from exporter.histogram import LAYOUT, quantile_slot, reading_ns
+from exporter.record import WEIGHT_ONE
+from exporter.tally import (
+    BAD,
+    CACHED,
+    GOOD,
+    GOOD_OUTPUT,
+    INPUT,
+    ITEMS,
+    OUTPUT,
+    SAMPLES,
+    SURELY_BROKEN,
+    SURELY_MET,
+    UNKNOWN,
+    Distribution,
+    SloCounts,
+    Tally,
+    Totals,
+)  # fmt: skip
+from slo_rules.slo import SLO, Objective, minimum_samples
+from slo_rules.units import format_duration
+from slo_rules.verdict import Verdict, attainment, attainment_bounds, verdict
+from slo_rules.vocabulary import METRICS, OUTCOMES
+
+if TYPE_CHECKING:
+    from exporter.pipeline import Pipeline
+
+SCHEMA: Final = "goodput-exporter/report/v1"
+PERCENTILES: Final = (50, 95, 99)
+SECOND: Final = 1_000_000_000
+RATES_NOTE: Final = "Arrival and completion rates say what was asked and what was done; neither is the capacity."
+WAITING_NOTE: Final = (
+    "Spans come when a request has ended: requests that had not ended are in none of the counts, "
+    "except jobs seen to enter a queue."
+)
+
+
+def report(pipeline: "Pipeline") -> dict[str, Any]:
+    """The report of a pipeline as it stands."""
+    tally = pipeline.tally
+    span_s = _between(tally.first_ns, tally.last_ns)
+    return {
+        "schema": SCHEMA,
+        "as_of_unix_nano": tally.last_ns,
+        "input": {
+            "spans": sum(pipeline.received.values()),
+            "first_unix_nano": pipeline.oldest_ns,
+            "last_unix_nano": pipeline.newest_ns or None,
+        },
+        "boundaries": {name: _boundary(totals, span_s) for name, totals in sorted(tally.totals.items())},
+        "windows": {format_duration(length): _window(tally, length) for length in tally.window_lengths},
+        "slos": {slo.name: _slo(tally, slo) for slo in tally.slos},
+        "clocks": _clocks(pipeline),
+        "spans": {
+            fate: count for fate, count in sorted(pipeline.fates.items()) if count and fate not in ("late", "too_late")
+        },
+        "not_request": dict(sorted(pipeline.recogniser.ignored.items())),
+        "attributes_dropped": dict(sorted(pipeline.recogniser.dropped.items())),
+        "joined": dict(sorted(tally.joined.items())),
+        "unmatched": dict(sorted(tally.unmatched.items())),
+        "negative_intervals": tally.negative,
+        "out_of_range": dict(sorted(tally.out_of_range.items())),
+        "notes": _notes(pipeline),
+    }
+
+
+def _notes(pipeline: "Pipeline") -> list[str]:
+    notes = [RATES_NOTE, WAITING_NOTE]
+    if pipeline.undecided:
+        notes.append(f"{pipeline.undecided} answers without an engine span were taken for ok: too many to hold back.")
+    return notes
+
+
+def _clocks(pipeline: "Pipeline") -> list[dict[str, Any]]:
+    texts = pipeline.strings.texts
+    return sorted(
+        (
+            {
+                "reference": texts[outer],
+                "clock": texts[inner],
+                "offset_s": None if bound.offset is None else seconds(bound.offset),
+                "error_s": None if bound.error is None else seconds(bound.error),
+            }
+            for outer, inner, bound in pipeline.offsets.newest()
+        ),
+        key=lambda clock: (str(clock["reference"]), str(clock["clock"])),
+    )
+
+
+def _boundary(totals: Totals, span_s: float | None) -> dict[str, Any]:
+    completions = sum(totals.outcomes.values())
+    tokens = {name: requests(totals.tokens[name]) if name in totals.tokens else None
+              for name in ("input", "cached", "output", "items")}  # fmt: skip
+    tokens["cached_input"] = tokens.pop("cached")
+    return {
+        "arrivals": requests(totals.arrivals),
+        "in_flight": requests(totals.in_flight),
+        "outcomes": {outcome: requests(totals.outcomes[outcome]) for outcome in OUTCOMES},
+        "metrics": {metric: summary(totals.metrics[metric]) for metric in METRICS},
+        "phases": {phase: summary(each) for phase, each in sorted(totals.phases.items())},
+        "tokens": tokens,
+        "rates": _rates(totals.arrivals, completions, totals.tokens, span_s),
+    }
+
+
+def _rates(arrivals: int, completions: int, tokens: Counter[str], span_s: float | None) -> dict[str, Any]:
+    """Over all of the input: from the first arrival to the last end."""
+    per_second = {
+        "arrivals_per_second": arrivals,
+        "completions_per_second": completions,
+        "backlog_growth_per_second": arrivals - completions,
+        "input_tokens_per_second": tokens.get("input"),
+        "output_tokens_per_second": tokens.get("output"),
+        "total_tokens_per_second": tokens["input"] + tokens["output"] if tokens.keys() & {"input", "output"} else None,
+        "items_per_second": tokens.get("items"),
+    }
+    rates = {name: rate(amount, span_s) for name, amount in per_second.items()}
+    return {"seconds": span_s, **rates}
+
+
+def summary(distribution: Distribution) -> dict[str, Any]:
+    """Count, mean, percentiles, maximum of all values since the start, and the largest error of the percentiles."""
+    if not distribution.count:
+        return dict.fromkeys(("mean", "p50", "p95", "p99", "max", "error_ratio"), None) | {"count": 0}
+    slots = [quantile_slot(distribution.slots, Fraction(percentile)) or 0 for percentile in PERCENTILES]
+    return {
+        "count": requests(distribution.count),
+        "mean": seconds(Fraction(distribution.sum, distribution.count)),
+        "max": seconds(distribution.largest_ns),
+        "error_ratio": float(max(LAYOUT.error_ratio(slot) for slot in slots)),
+    } | {f"p{percentile}": seconds(reading_ns(slot)) for percentile, slot in zip(PERCENTILES, slots, strict=True)}
+
+
+# Windows.
+
+
+def _window(tally: Tally, length_ns: int) -> dict[str, Any]:
+    window = tally.windows.windows[length_ns]
+    end_ns = window.end_ns if window.end else None
+    return {
+        "from_unix_nano": None if end_ns is None else end_ns - length_ns,
+        "to_unix_nano": end_ns,
+        "boundaries": {name: _window_boundary(tally, length_ns, name) for name in sorted(tally.totals)},
+    }
+
+
+def _window_boundary(tally: Tally, length_ns: int, boundary: str) -> dict[str, Any]:
+    length_s = length_ns / SECOND
+    arrivals = sum(merged(tally, length_ns, "arrivals", boundary).values())
+    outcomes = merged(tally, length_ns, "outcomes", boundary)
+    completions = sum(outcomes.values())
+    tokens = merged(tally, length_ns, "tokens", boundary)
+    return {
+        "arrivals_per_second": rate(arrivals, length_s),
+        "completions_per_second": rate(completions, length_s),
+        "backlog_growth_per_second": rate(arrivals - completions, length_s),
+        "input_tokens_per_second": rate(tokens.get(INPUT, 0), length_s),
+        "cached_input_tokens_per_second": rate(tokens.get(CACHED, 0), length_s),
+        "output_tokens_per_second": rate(tokens.get(OUTPUT, 0), length_s),
+        "items_per_second": rate(tokens.get(ITEMS, 0), length_s),
+        "outcomes": {name: requests(outcomes.get(slot, 0)) for slot, name in enumerate(OUTCOMES)},
+        "metrics": {metric: percentiles(merged(tally, length_ns, metric, boundary)) for metric in METRICS},
+    }
+
+
+def merged(tally: Tally, length_ns: int, kind: str, boundary: str) -> Counter[int]:
+    """The slots of all window series of one kind at one boundary, added up."""
+    slots: Counter[int] = Counter()
+    for key, number in tally.by_kind(kind):
+        if key[0] == boundary:
+            slots.update(tally.windows.slots(length_ns, number))
+    return slots
+
+
+def percentiles(slots: Mapping[int, int]) -> dict[str, Any]:
+    """p50, p95, p99 by nearest rank, and how many samples they rank; None where there are none."""
+    found: dict[str, Any] = {"count": requests(sum(slots.values()))}
+    for percentile in PERCENTILES:
+        slot = quantile_slot(slots, Fraction(percentile)) if slots else None
+        found[f"p{percentile}"] = None if slot is None else seconds(reading_ns(slot))
+    return found
+
+
+# SLOs.
+
+
+def _slo(tally: Tally, slo: SLO) -> dict[str, Any]:
+    counts = tally.slo_counts[slo.name]
+    unknown = unknowns(counts)
+    bounds = attainment_bounds(counts.good, counts.eligible, unknown) if unknown else None
+    return {
+        "target": None if slo.target is None else float(slo.target),
+        "period_s": None if slo.period_ns is None else seconds(slo.period_ns),
+        "eligible": requests(counts.eligible),
+        "good": requests(counts.good),
+        "bad": requests(sum(counts.bad.values())),
+        "failed": {name: requests(count) for name, count in sorted(counts.bad.items())},
+        "unjudged": {reason: requests(count) for reason, count in sorted(counts.unjudged.items())},
+        "attainment": ratio(attainment(counts.good, counts.eligible)),
+        "attainment_bounds": None if bounds is None else [float(bound) for bound in bounds],
+        "objectives": {objective.name: _objective(tally, slo, objective) for objective in slo.objectives},
+        "windows": {format_duration(length): _slo_window(tally, slo, length) for length in tally.window_lengths},
+    }
+
+
+def unknowns(counts: SloCounts) -> int:
+    """Requests that may have been good or bad."""
+    return sum(count for reason, count in counts.unjudged.items() if reason.startswith("unknown"))
+
+
+def _objective(tally: Tally, slo: SLO, objective: Objective) -> dict[str, Any]:
+    values = tally.windows.slots(objective.window_ns, tally.number("value", slo.name, objective.name))
+    slot = quantile_slot(values, objective.percentile) if values else None
+    return {
+        "metric": objective.metric,
+        "boundary": objective.boundary,
+        "percentile": float(objective.percentile),
+        "threshold_s": seconds(objective.threshold_ns),
+        "window": format_duration(objective.window_ns),
+        "per_request": objective.per_request,
+        "verdict": objective_verdict(tally, slo, objective),
+        "value_s": None if slot is None else seconds(reading_ns(slot)),
+        "samples": requests(sum(values.values())),
+    }
+
+
+def objective_verdict(tally: Tally, slo: SLO, objective: Objective) -> Verdict:
+    """Whether the percentile keeps its threshold over the window, by counting; none where clocks leave it open."""
+    counts = tally.windows.slots(objective.window_ns, tally.number("objective", slo.name, objective.name))
+    samples = Fraction(counts.get(SAMPLES, 0), WEIGHT_ONE)
+    least = Fraction(counts.get(SURELY_MET, 0), WEIGHT_ONE)
+    most = samples - Fraction(counts.get(SURELY_BROKEN, 0), WEIGHT_ONE)
+    enough = minimum_samples(slo.policies.minimum_samples, objective.percentile)
+    surely = verdict(objective.percentile, samples, least, enough)
+    return surely if surely == verdict(objective.percentile, samples, most, enough) else "no_data"
+
+
+def _slo_window(tally: Tally, slo: SLO, length_ns: int) -> dict[str, Any]:
+    counts = tally.windows.slots(length_ns, tally.number("slo", slo.name))
+    good, bad, unknown = (counts.get(slot, 0) for slot in (GOOD, BAD, UNKNOWN))
+    bounds = attainment_bounds(good, good + bad, unknown) if unknown else None
+    judged = good + bad + unknown
+    return {
+        "eligible": requests(good + bad),
+        "good": requests(good),
+        "unknown": requests(unknown),
+        "attainment": ratio(attainment(good, good + bad)),
+        "attainment_bounds": None if bounds is None else [float(bound) for bound in bounds],
+        "goodput_requests_per_second": rate(good, length_ns / SECOND) if judged else None,
+        "goodput_output_tokens_per_second": rate(counts.get(GOOD_OUTPUT, 0), length_ns / SECOND) if judged else None,
+    }
+
+
+# Numbers.
+
+
+def seconds(ns: int | Fraction) -> float:
+    """Nanoseconds in seconds."""
+    return float(Fraction(ns) / SECOND)
+
+
+def requests(weight: int) -> int | float:
+    """Weight units in requests: whole unless sampled."""
+    return weight // WEIGHT_ONE if weight % WEIGHT_ONE == 0 else weight / WEIGHT_ONE
+
+
+def rate(weight: int | None, length_s: float | None) -> float | None:
+    """Weight units per second."""
+    return None if weight is None or not length_s else weight / WEIGHT_ONE / length_s
+
+
+def ratio(value: Fraction | None) -> float | None:
+    """A share, None where there is none."""
+    return None if value is None else float(value)
+
+
+def _between(first_ns: int | None, last_ns: int | None) -> float | None:
+    return None if first_ns is None or last_ns is None or last_ns <= first_ns else seconds(last_ns - first_ns)

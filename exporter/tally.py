@@ -1,0 +1,470 @@
+"""What is counted of requests: since the start, and in sliding windows.
+
+Counts are integers in units of 1/WEIGHT_ONE request, since a sampled request may stand for several, and sums are
+integer nanoseconds: adding them up gives the same whatever the order. Division is left to those who show them.
+
+Everything of one combination of boundary, model, class and declared labels is one `Series`, so that it can expire as
+one. What SLOs declare starts at zero and never expires.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from exporter import record
+from exporter.config import Settings
+from exporter.histogram import LAYOUT, slot_of_ns
+from exporter.judge import Judgement, is_sample, judge, outermost, selects, value_of
+from exporter.measure import Measured, Request, classify, label_text
+from exporter.recognise import Strings
+from exporter.record import MISSING
+from exporter.window import Windows
+from slo_rules.slo import SLO, Objective
+from slo_rules.vocabulary import METRICS, OUTCOMES
+
+OTHER: Final = "other"
+EVIDENCE: Final = "span"
+"""What tells of arrivals: spans, which come when the request has ended."""
+LARGEST_NS: Final = LAYOUT.highest * 1_000
+
+TTFT_EDGES: Final = (
+    "0.001", "0.005", "0.01", "0.02", "0.04", "0.06", "0.08", "0.1", "0.25", "0.5", "0.75", "1", "2.5", "5", "7.5",
+    "10", "20", "40", "80", "160", "320", "640",
+)  # fmt: skip
+"""Seconds: those of OpenTelemetry's gen_ai.server.time_to_first_token, then doubled."""
+TPOT_EDGES: Final = ("0.01", "0.025", "0.05", "0.075", "0.1", "0.15", "0.2", "0.3", "0.4", "0.5", "0.75", "1", "2.5")
+"""Those of gen_ai.server.time_per_output_token."""
+DURATION_EDGES: Final = tuple(str(Fraction(2**power, 100)) for power in range(18))
+"""Those of the gen_ai durations, 0.01 s doubled, up to 1310.72 s."""
+
+
+class Exemplar(NamedTuple):
+    """One request that stands for a bucket or a counter."""
+
+    trace_hi: int
+    trace_lo: int
+    span: int
+    value_ns: int
+    time_ns: int
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Cumulative classic histogram: counts between edges (upper ones inclusive), and the sum of the values."""
+
+    edges_ns: tuple[int, ...]
+    counts: list[int]
+    sum: int = 0
+    exemplars: dict[int, Exemplar] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, edges_ns: tuple[int, ...]) -> "Histogram":
+        """Nothing counted yet."""
+        return cls(edges_ns, [0] * (len(edges_ns) + 1))
+
+    def add(self, value_ns: int, weight: int, exemplar: Exemplar) -> None:
+        """Count one value."""
+        place = bisect_left(self.edges_ns, value_ns)
+        self.counts[place] += weight
+        self.sum += value_ns * weight
+        self.exemplars[place] = exemplar
+
+
+EVALUATION_EDGES_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+@dataclass(slots=True)
+class Evaluations:
+    """How long evaluations took, seconds."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(EVALUATION_EDGES_S) + 1))
+    sum_s: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(EVALUATION_EDGES_S, seconds)] += 1
+        self.sum_s += seconds
+
+
+@dataclass(slots=True)
+class Distribution:
+    """Everything since the start of one metric at one boundary, for the report."""
+
+    slots: Counter[int] = field(default_factory=Counter)
+    count: int = 0
+    sum: int = 0
+    largest_ns: int = 0
+
+    def add(self, value_ns: int, weight: int) -> None:
+        """Count one value."""
+        self.slots[slot_of_ns(value_ns)] += weight
+        self.count += weight
+        self.sum += value_ns * weight
+        self.largest_ns = max(self.largest_ns, value_ns)
+
+
+@dataclass(slots=True)
+class Series:
+    """All that is counted of one combination of labels."""
+
+    labels: tuple[str, ...]
+    """boundary, model, class, then the declared ones."""
+    touched_ns: int
+    completions: list[int] = field(default_factory=lambda: [0] * len(OUTCOMES))
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    items: int = 0
+    ttft: dict[str, Histogram] = field(default_factory=dict)
+    tpot: dict[str, Histogram] = field(default_factory=dict)
+    completion: dict[str, Histogram] = field(default_factory=dict)
+    phase: dict[str, Histogram] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Arrivals of one boundary and class; they carry no model, as it is not known yet."""
+
+    touched_ns: int
+    arrivals: int = 0
+    in_flight: int = 0
+    """Jobs that are known to wait in a queue."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """All that the report says of one boundary since the start."""
+
+    arrivals: int = 0
+    in_flight: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    metrics: dict[str, Distribution] = field(default_factory=lambda: {metric: Distribution() for metric in METRICS})
+    phases: dict[str, Distribution] = field(default_factory=dict)
+    tokens: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class SloCounts:
+    """All that is counted of one SLO since the start."""
+
+    good: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    unjudged: Counter[str] = field(default_factory=Counter)
+    good_output: int = 0
+    objective_eligible: Counter[str] = field(default_factory=Counter)
+    objective_good: Counter[str] = field(default_factory=Counter)
+    exemplars: dict[str, Exemplar] = field(default_factory=dict)
+
+    @property
+    def eligible(self) -> int:
+        """Good and bad."""
+        return self.good + sum(self.bad.values())
+
+
+# Slots of the window series of an SLO, and of an objective.
+GOOD, BAD, UNKNOWN, GOOD_OUTPUT = range(4)
+SAMPLES, SURELY_MET, SURELY_BROKEN = range(3)
+# Slots of the tokens of a boundary.
+INPUT, CACHED, OUTPUT, ITEMS = range(4)
+
+
+class Tally:
+    """Counts finished requests."""
+
+    def __init__(self, settings: Settings, slos: Sequence[SLO], strings: Strings) -> None:
+        self.strings = strings
+        self._declare(settings, slos)
+        self.windows = Windows(self.window_lengths)
+        self.slo_counts = {slo.name: SloCounts() for slo in self.slos}
+        self.values: dict[str, set[str]] = {name: set() for name in self.label_names}
+        self.numbers: dict[tuple[str, ...], int] = {}
+        self.series: dict[tuple[str, ...], Series] = {}
+        self.traffic: dict[tuple[str, str], Traffic] = {}
+        self.totals: dict[str, Totals] = {}
+        self.overflow: Counter[str] = Counter()
+        self.out_of_range: Counter[str] = Counter()
+        self.negative = 0
+        self.joined: Counter[str] = Counter()
+        self.unmatched: Counter[str] = Counter()
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+
+    def _declare(self, settings: Settings, slos: Sequence[SLO]) -> None:
+        self.settings = settings
+        self.slos = tuple(slos)
+        self.published = {*settings.publish, *(boundary.name for boundary in settings.boundaries)}
+        self.window_lengths = window_lengths(settings, slos)
+        self.edges = {metric: edges_ns(metric, self.slos) for metric in (*METRICS, "phase")}
+        self.label_names = ("model", "class", *(label.name for label in settings.labels.declared))
+
+    def reconfigure(self, settings: Settings, slos: Sequence[SLO]) -> None:
+        """Go on with other settings: SLOs keep their counts by name, a histogram with other edges begins anew."""
+        names = self.label_names
+        self._declare(settings, slos)
+        self.windows = Windows(self.window_lengths, self.windows)
+        self.slo_counts = {slo.name: self.slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
+        if names != self.label_names:
+            self.series.clear()
+            self.values = {name: self.values.get(name, set()) for name in self.label_names}
+        for series in self.series.values():
+            for metric in (*METRICS, "phase"):
+                histograms = getattr(series, metric)
+                for key in [key for key, each in histograms.items() if each.edges_ns != self.edges[metric]]:
+                    del histograms[key]
+
+    # Counting.
+
+    def count(self, request: Request, now_ns: int, *, in_windows: bool) -> list[tuple[Measured, dict[str, Judgement]]]:
+        """Count one request at all its boundaries; gives them back with what the SLOs say of each."""
+        labels = self.labels_of(request)
+        self.negative += request.negative
+        if any(not row.open for row in request.boundaries):
+            evicted = any(row.evicted for row in request.boundaries)
+            self.joined["evicted" if evicted else "whole" if request.whole else "partial"] += 1
+            if request.unmatched is not None:
+                self.unmatched[request.unmatched] += 1
+        for row in request.boundaries:
+            if row.boundary in self.published:
+                self._count_row(row, labels, request.weight, now_ns, in_windows)
+        return [(row, self._judge(row, request, labels, in_windows)) for row in request.boundaries]
+
+    def labels_of(self, request: Request) -> dict[str, str]:
+        """The labels of a request, as the spans give them: not yet bounded."""
+        texts, declared = self.strings.texts, self.settings.labels.declared
+        labels = {"model": label_text(request.model, texts, self.settings.labels.model_default)}
+        for label, number in zip(declared, request.labels, strict=True):
+            labels[label.name] = label_text(number, texts, label.default)
+        own = None if request.klass == MISSING else texts[request.klass]
+        rules = [(rule.name, rule.when) for rule in self.settings.classes]
+        labels["class"] = classify(own, rules, labels)
+        return labels
+
+    def _capped(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Label values within their bounds: model, class, then the declared ones."""
+        capped = []
+        for name in self.label_names:
+            value, values = labels[name], self.values[name]
+            if value not in values and value not in (OTHER, ""):
+                if len(values) >= self.settings.limits.label_values:
+                    self.overflow[name] += 1
+                    value = OTHER
+                else:
+                    values.add(value)
+            capped.append(value)
+        return tuple(capped)
+
+    def _count_row(self, row: Measured, labels: Mapping[str, str], weight: int, now_ns: int, in_windows: bool) -> None:
+        capped = self._capped(labels)
+        totals = self.totals.setdefault(row.boundary, Totals())
+        traffic = self.traffic.setdefault((row.boundary, capped[1]), Traffic(now_ns))
+        traffic.touched_ns = now_ns
+        if not row.announced:
+            self._arrive(row, totals, traffic, capped[1], weight, in_windows)
+        if row.open:
+            totals.in_flight += weight
+            traffic.in_flight += weight
+            return
+        if row.announced:
+            totals.in_flight -= weight
+            traffic.in_flight -= weight
+        self._complete(row, totals, (row.boundary, *capped), weight, now_ns, in_windows)
+
+    def _arrive(
+        self, row: Measured, totals: Totals, traffic: Traffic, klass: str, weight: int, in_windows: bool
+    ) -> None:
+        totals.arrivals += weight
+        traffic.arrivals += weight
+        at_ns = row.arrived_ns if row.arrived_ns is not None else row.row[record.START]
+        self.first_ns = at_ns if self.first_ns is None else min(self.first_ns, at_ns)
+        if in_windows:
+            self.windows.add(at_ns, self.number("arrivals", row.boundary, klass), 0, weight)
+
+    def _complete(
+        self, row: Measured, totals: Totals, labels: tuple[str, ...], weight: int, now_ns: int, in_windows: bool
+    ) -> None:
+        series = self._series(labels, now_ns)
+        at_ns = ended_at(row)
+        self.last_ns = at_ns if self.last_ns is None else max(self.last_ns, at_ns)
+        outcome = OUTCOMES.index(row.outcome)
+        series.completions[outcome] += weight
+        totals.outcomes[row.outcome] += weight
+        if in_windows:
+            self.windows.add(at_ns, self.number("outcomes", row.boundary, series.labels[2]), outcome, weight)
+        self._tokens(row, totals, series, weight, at_ns, in_windows)
+        self._values(row, totals, series, weight, at_ns, in_windows)
+
+    def _series(self, labels: tuple[str, ...], now_ns: int) -> Series:
+        series = self.series.get(labels)
+        if series is None:
+            if len(self.series) >= self.settings.limits.series:
+                self.overflow["series"] += 1
+                labels = (labels[0], *(OTHER for _ in labels[1:]))
+                series = self.series.get(labels)
+            if series is None:
+                series = self.series[labels] = Series(labels, now_ns)
+        series.touched_ns = now_ns
+        return series
+
+    def _tokens(self, row: Measured, totals: Totals, series: Series, weight: int, at_ns: int, in_windows: bool) -> None:
+        number = self.number("tokens", row.boundary)
+        for slot, name in enumerate(("input", "cached", "output", "items")):
+            amount = getattr(row, name)
+            if amount is None:
+                continue
+            setattr(series, name, getattr(series, name) + amount * weight)
+            totals.tokens[name] += amount * weight
+            if in_windows:
+                self.windows.add(at_ns, number, slot, amount * weight)
+
+    def _values(self, row: Measured, totals: Totals, series: Series, weight: int, at_ns: int, in_windows: bool) -> None:
+        exemplar = exemplar_of(row, at_ns)
+        if row.completion is not None:
+            self._cumulate(series.completion, row.outcome, "completion", row.completion.ns, weight, exemplar)
+        if is_sample("ttft", row) and row.ttft is not None:
+            self._cumulate(series.ttft, row.first_token_from or "", "ttft", row.ttft.ns, weight, exemplar)
+        if is_sample("tpot", row) and row.tpot_ns is not None:
+            self._cumulate(series.tpot, self.settings.tpot.formula, "tpot", row.tpot_ns, weight, exemplar)
+        for metric in METRICS:
+            value = value_of(metric, row)
+            if value is not None and is_sample(metric, row):
+                self._sample(
+                    totals.metrics[metric], (metric, *series.labels), metric, value.ns, weight, at_ns, in_windows
+                )
+        for phase, ns in row.phases.items():
+            self._cumulate(series.phase, phase, "phase", ns, weight, exemplar)
+            distribution = totals.phases.setdefault(phase, Distribution())
+            self._sample(distribution, ("phase", phase, *series.labels), "phase", ns, weight, at_ns, in_windows)
+
+    def _cumulate(
+        self, histograms: dict[str, Histogram], key: str, metric: str, ns: int, weight: int, exemplar: Exemplar
+    ) -> None:
+        if key not in histograms:
+            histograms[key] = Histogram.empty(self.edges[metric])
+        histograms[key].add(ns, weight, exemplar._replace(value_ns=ns))
+
+    def _sample(
+        self, distribution: Distribution, series: tuple[str, ...], metric: str, ns: int, weight: int, at_ns: int,
+        in_windows: bool,
+    ) -> None:  # fmt: skip
+        if ns > LARGEST_NS:
+            self.out_of_range[metric] += 1
+        distribution.add(ns, weight)
+        if in_windows:
+            self.windows.add(at_ns, self.number(*series), slot_of_ns(ns), weight)
+
+    # Judging.
+
+    def _judge(
+        self, row: Measured, request: Request, labels: Mapping[str, str], in_windows: bool
+    ) -> dict[str, Judgement]:
+        judgements: dict[str, Judgement] = {}
+        if row.open or row.boundary not in self.published:
+            return judgements
+        for slo in self.slos:
+            if not selects(slo, labels):
+                continue
+            self._rank(slo, row, request.weight, in_windows)
+            if outermost(slo) == row.boundary:
+                judgements[slo.name] = judgement = judge(slo, row, request.boundaries)
+                self._count_judgement(slo, row, judgement, request.weight, in_windows)
+        return judgements
+
+    def _rank(self, slo: SLO, row: Measured, weight: int, in_windows: bool) -> None:
+        """Enter a request into the percentiles of the objectives at its boundary."""
+        if slo.schedule is not None and (row.arrived_ns is None or not slo.schedule.covers(row.arrived_ns)):
+            return
+        for objective in slo.objectives:
+            if objective.boundary != row.boundary or not is_sample(objective.metric, row) or not in_windows:
+                continue
+            value = value_of(objective.metric, row)
+            if value is None:
+                continue
+            number, at_ns = self.number("objective", slo.name, objective.name), ended_at(row)
+            self.windows.add(at_ns, number, SAMPLES, weight)
+            error_ns = value.error_ns
+            if error_ns is not None and value.ns + error_ns <= objective.threshold_ns:
+                self.windows.add(at_ns, number, SURELY_MET, weight)
+            elif error_ns is not None and value.ns - error_ns > objective.threshold_ns:
+                self.windows.add(at_ns, number, SURELY_BROKEN, weight)
+            self.windows.add(at_ns, self.number("value", slo.name, objective.name), slot_of_ns(value.ns), weight)
+
+    def _count_judgement(self, slo: SLO, row: Measured, judgement: Judgement, weight: int, in_windows: bool) -> None:
+        counts, at_ns = self.slo_counts[slo.name], ended_at(row)
+        output = (row.output or 0) * weight
+        for objective, met in judgement.limits:
+            if met in ("met", "broken"):
+                counts.objective_eligible[objective.name] += weight
+                counts.objective_good[objective.name] += weight if met == "met" else 0
+        if judgement.good is None:
+            counts.unjudged[judgement.reason] += weight
+            slot = UNKNOWN if judgement.reason.startswith("unknown") else None
+        elif judgement.good:
+            counts.good += weight
+            counts.good_output += output
+            slot = GOOD
+        else:
+            failed = judgement.failed[0] if len(judgement.failed) == 1 else "several"
+            counts.bad[failed] += weight
+            counts.exemplars[failed] = exemplar_of(row, at_ns)
+            slot = BAD
+        if in_windows and slot is not None:
+            self.windows.add(at_ns, self.number("slo", slo.name), slot, weight)
+            self.windows.add(at_ns, self.number("slo", slo.name), GOOD_OUTPUT, output if slot == GOOD else 0)
+
+    # Keeping house.
+
+    def number(self, *key: str) -> int:
+        """The number of a window series."""
+        number = self.numbers.get(key)
+        if number is None:
+            number = self.numbers[key] = len(self.numbers)
+        return number
+
+    def expire(self, now_ns: int) -> None:
+        """Drop series that were idle for as long as the setting says."""
+        oldest = now_ns - self.settings.limits.series_idle_ns
+        for labels in [labels for labels, series in self.series.items() if series.touched_ns < oldest]:
+            del self.series[labels]
+        for key in [
+            key for key, traffic in self.traffic.items() if traffic.touched_ns < oldest and not traffic.in_flight
+        ]:
+            del self.traffic[key]
+
+    def by_kind(self, kind: str) -> Iterator[tuple[tuple[str, ...], int]]:
+        """The window series of one kind: the rest of the key, and the number."""
+        for key, number in self.numbers.items():
+            if key[0] == kind:
+                yield key[1:], number
+
+
+def ended_at(row: Measured) -> int:
+    """The event time of a completion: the end, or where that is not known the end of the span."""
+    return row.ended_ns if row.ended_ns is not None else row.row[record.END]
+
+
+def exemplar_of(row: Measured, at_ns: int) -> Exemplar:
+    """The trace of a request, as an exemplar."""
+    cells = row.row
+    return Exemplar(cells[record.TRACE_HI], cells[record.TRACE_LO], cells[record.SPAN], 0, at_ns)
+
+
+def window_lengths(settings: Settings, slos: Iterable[SLO]) -> tuple[int, ...]:
+    """The windows of the settings and those that SLOs declare, ascending."""
+    declared = {objective.window_ns for slo in slos for objective in slo.objectives}
+    return tuple(sorted(declared.union(settings.windows.durations_ns)))
+
+
+def edges_ns(metric: str, slos: Iterable[SLO]) -> tuple[int, ...]:
+    """Bucket edges of a metric: the usual ones, and every declared threshold."""
+    usual = {"ttft": TTFT_EDGES, "tpot": TPOT_EDGES}.get(metric, DURATION_EDGES)
+    declared = {objective.threshold_ns for objective in objectives_of(slos) if objective.metric == metric}
+    return tuple(sorted(declared.union(int(Fraction(edge) * 1_000_000_000) for edge in usual)))
+
+
+def objectives_of(slos: Iterable[SLO]) -> Iterator[Objective]:
+    """All objectives of all SLOs."""
+    for slo in slos:
+        yield from slo.objectives
