@@ -1,0 +1,342 @@
+"""The state of a pipeline as families, made anew for each scrape.
+
+What is empty is absent: a window without samples has no percentile, an SLO without eligible requests no attainment.
+What an SLO declares is there from the start, at zero.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from exporter import record, tally
+from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
+from exporter.histogram import LAYOUT, quantile_slot, reading_ns
+from exporter.record import WEIGHT_ONE
+from exporter.report import PERCENTILES, SECOND, objective_verdict
+from exporter.tally import EVALUATION_EDGES_S, EVIDENCE, Histogram, Tally
+from slo_rules import verdict
+from slo_rules.families import FAMILY
+from slo_rules.slo import SLO
+from slo_rules.units import format_decimal, format_duration
+from slo_rules.vocabulary import FATES, METRICS, OUTCOMES, VERDICTS
+
+if TYPE_CHECKING:
+    from exporter.pipeline import Pipeline
+
+Points = Iterable[Point | HistogramPoint]
+
+
+def collect(pipeline: "Pipeline", now_ns: int) -> list[Family]:
+    """Every family but those of the process and of reloads. `now_ns`: for ages of what is in flight."""
+    scrape = _Scrape(pipeline)
+    return [*scrape.requests(), *scrape.windows(), *scrape.slos(), *scrape.surroundings(), *scrape.self()]
+
+
+class _Scrape:
+    def __init__(self, pipeline: "Pipeline") -> None:
+        self.pipeline = pipeline
+        self.tally: Tally = pipeline.tally
+        self.declared = self.tally.label_names[2:]
+
+    def family(self, name: str, points: Points) -> Family:
+        return Family(FAMILY[name].with_labels(self.declared), list(points))
+
+    # Since the start.
+
+    def requests(self) -> Iterator[Family]:
+        for metric in (*METRICS, "phase"):
+            yield self.family(f"inference_{metric}_seconds", self._histograms(metric))
+        traffic = self.tally.traffic.items()
+        yield self.family(
+            "inference_arrivals_total", (Point((*key, EVIDENCE), units(t.arrivals)) for key, t in traffic)
+        )
+        yield self.family("inference_completions_total", self._completions())
+        yield self.family(
+            "inference_in_flight_requests", (Point((*key, EVIDENCE), units(t.in_flight)) for key, t in traffic)
+        )
+        for name in ("in_flight_older_requests", "oldest_in_flight_seconds", "backlog_drain_seconds"):
+            yield self.family(f"inference_{name}", ())
+        for name, cell in (("input_tokens", "input"), ("cached_input_tokens", "cached"), ("output_tokens", "output"),
+                           ("items", "items")):  # fmt: skip
+            points = (Point(series.labels, units(getattr(series, cell))) for series in self.tally.series.values())
+            yield self.family(f"inference_{name}_total", points)
+
+    def _histograms(self, metric: str) -> Iterator[HistogramPoint]:
+        for series in self.tally.series.values():
+            histograms: Mapping[str, Histogram] = getattr(series, metric)
+            for key, histogram in histograms.items():
+                yield histogram_point((*series.labels, key), histogram)
+
+    def _completions(self) -> Iterator[Point]:
+        for series in self.tally.series.values():
+            for outcome, count in zip(OUTCOMES, series.completions, strict=True):
+                yield Point((*series.labels, outcome), units(count))
+
+    # Windows.
+
+    def windows(self) -> Iterator[Family]:
+        for metric in METRICS:
+            yield self.family(f"inference_window_{metric}_seconds", self._percentiles(metric))
+        yield self.family("inference_window_phase_seconds", self._phase_percentiles())
+        yield self.family("inference_window_samples", self._samples())
+        yield self.family("inference_window_error_ratio", self._error_ratios())
+        ends = [window.end_ns for window in self.tally.windows.windows.values() if window.end]
+        yield self.family("inference_window_end_timestamp_seconds", [Point((), max(ends) / SECOND)] if ends else ())
+        rates: dict[str, Callable[[int, int], int]] = {
+            "arrivals": lambda arrivals, _: arrivals,
+            "completions": lambda _, completions: completions,
+            "backlog_growth": lambda arrivals, completions: arrivals - completions,
+        }
+        for name, choose in rates.items():
+            yield self.family(f"inference_window_{name}_per_second", self._rates(choose))
+
+    def _percentiles(self, metric: str) -> Iterator[Point]:
+        for key, number in self.tally.by_kind(metric):
+            for length in self.tally.window_lengths:
+                yield from self._quantiles((*key, format_duration(length)), self.tally.windows.slots(length, number))
+
+    def _phase_percentiles(self) -> Iterator[Point]:
+        for (phase, *key), number in self.tally.by_kind("phase"):
+            for length in self.tally.window_lengths:
+                labels = (*key, phase, format_duration(length))
+                yield from self._quantiles(labels, self.tally.windows.slots(length, number))
+
+    def _quantiles(self, labels: tuple[str, ...], slots: Mapping[int, int]) -> Iterator[Point]:
+        for percentile in PERCENTILES if slots else ():
+            slot = quantile_slot(slots, Fraction(percentile))
+            if slot is not None:
+                yield Point((*labels, str(percentile)), reading_ns(slot) / SECOND)
+
+    def _samples(self) -> Iterator[Point]:
+        for metric in METRICS:
+            for key, number in self.tally.by_kind(metric):
+                for length in self.tally.window_lengths:
+                    count = sum(self.tally.windows.slots(length, number).values())
+                    yield Point((*key, metric, format_duration(length)), units(count))
+
+    def _error_ratios(self) -> Iterator[Point]:
+        """The bound of any reading that is shown: that of the largest slot width among the shown."""
+        for metric in METRICS:
+            shown = [
+                max(self.tally.windows.slots(length, number), default=None)
+                for _, number in self.tally.by_kind(metric)
+                for length in self.tally.window_lengths
+            ]
+            slots = [slot for slot in shown if slot is not None]
+            if slots:
+                yield Point((metric,), float(max(LAYOUT.error_ratio(slot) for slot in slots)))
+
+    def _rates(self, choose: Callable[[int, int], int]) -> Iterator[Point]:
+        for boundary, klass in self.tally.traffic:
+            for length in self.tally.window_lengths:
+                arrivals = sum(
+                    self.tally.windows.slots(length, self.tally.number("arrivals", boundary, klass)).values()
+                )
+                done = sum(self.tally.windows.slots(length, self.tally.number("outcomes", boundary, klass)).values())
+                value = units(choose(arrivals, done)) / (length / SECOND)
+                yield Point((boundary, klass, format_duration(length)), value)
+
+    # SLOs.
+
+    def slos(self) -> Iterator[Family]:
+        counts, slos = self.tally.slo_counts, self.tally.slos
+        one = [(slo, counts[slo.name]) for slo in slos]
+        yield self.family(
+            "inference_slo_eligible_requests_total", (Point((s.name,), units(c.eligible)) for s, c in one)
+        )
+        yield self.family("inference_slo_good_requests_total", (Point((s.name,), units(c.good)) for s, c in one))
+        yield self.family("inference_slo_bad_requests_total", self._bad())
+        yield self.family("inference_slo_unjudged_requests_total", self._unjudged())
+        for name in ("eligible", "good"):
+            points = (
+                Point((slo.name, objective.name), units(getattr(count, f"objective_{name}")[objective.name]))
+                for slo, count in one
+                for objective in slo.objectives
+                if objective.per_request
+            )
+            yield self.family(f"inference_slo_objective_{name}_requests_total", points)
+        yield self.family(
+            "inference_slo_good_output_tokens_total", (Point((s.name,), units(c.good_output)) for s, c in one)
+        )
+        yield from self._slo_windows()
+        yield self.family("inference_slo_verdict", self._verdicts())
+        yield from self._declarations()
+
+    def _bad(self) -> Iterator[Point]:
+        for slo in self.tally.slos:
+            counts = self.tally.slo_counts[slo.name]
+            limits = [objective.name for objective in slo.objectives if objective.per_request]
+            for failed in sorted({*limits, "several", "error", "timeout", "shed", *counts.bad}):
+                found = counts.exemplars.get(failed)
+                yield Point(
+                    (slo.name, failed), units(counts.bad[failed]), None if found is None else exemplar(found, 1.0)
+                )
+
+    def _unjudged(self) -> Iterator[Point]:
+        for slo in self.tally.slos:
+            counts = self.tally.slo_counts[slo.name].unjudged
+            for reason in sorted({"client_error", "cancelled", "unknown", "unknown_value", *counts}):
+                yield Point((slo.name, reason), units(counts[reason]))
+
+    def _slo_windows(self) -> Iterator[Family]:
+        attainments: list[Point] = []
+        bounds: list[Point] = []
+        goodput: list[Point] = []
+        tokens: list[Point] = []
+        burns: list[Point] = []
+        for slo, length, labels, slots in self._in_windows():
+            good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
+            share = verdict.attainment(good, good + bad)
+            between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
+            if share is not None:
+                attainments.append(Point(labels, float(share)))
+            if between is not None:
+                bounds += [
+                    Point((*labels, name), float(value))
+                    for name, value in zip(("lower", "upper"), between, strict=True)
+                ]
+            if good + bad + unknown:
+                goodput.append(Point(labels, units(good) / (length / SECOND)))
+                tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
+            burn = None if slo.target is None else verdict.burn_rate(good, good + bad, slo.target)
+            if burn is not None:
+                burns.append(Point(labels, float(burn)))
+        yield self.family("inference_slo_attainment_ratio", attainments)
+        yield self.family("inference_slo_attainment_bound_ratio", bounds)
+        yield self.family("inference_slo_goodput_requests_per_second", goodput)
+        yield self.family("inference_slo_goodput_output_tokens_per_second", tokens)
+        yield self.family("inference_slo_burn_rate", burns)
+
+    def _in_windows(self) -> Iterator[tuple[SLO, int, tuple[str, str], Mapping[int, int]]]:
+        for slo in self.tally.slos:
+            number = self.tally.number("slo", slo.name)
+            for length in self.tally.window_lengths:
+                yield slo, length, (slo.name, format_duration(length)), self.tally.windows.slots(length, number)
+
+    def _verdicts(self) -> Iterator[Point]:
+        for slo in self.tally.slos:
+            for objective in slo.objectives:
+                found = objective_verdict(self.tally, slo, objective)
+                for each in VERDICTS:
+                    yield Point((slo.name, objective.name, each), float(each == found))
+
+    def _declarations(self) -> Iterator[Family]:
+        slos = self.tally.slos
+        targets = (Point((slo.name,), float(slo.target)) for slo in slos if slo.target is not None)
+        yield self.family("inference_slo_target_ratio", targets)
+        periods = (Point((slo.name,), slo.period_ns / SECOND) for slo in slos if slo.period_ns is not None)
+        yield self.family("inference_slo_period_seconds", periods)
+        yield self.family("inference_slo_threshold_seconds", self._thresholds())
+        yield self.family("inference_slo_error_budget_remaining_ratio", self._budgets())
+
+    def _thresholds(self) -> Iterator[Point]:
+        for slo in self.tally.slos:
+            for each in slo.objectives:
+                percentile, window = format_decimal(each.percentile), format_duration(each.window_ns)
+                labels = (slo.name, each.name, each.metric, each.boundary, percentile, window)
+                yield Point(labels, each.threshold_ns / SECOND)
+
+    def _budgets(self) -> Iterator[Point]:
+        """Since the start of this process, which is part of the period; rules over counters know all of it."""
+        for slo in self.tally.slos:
+            counts = self.tally.slo_counts[slo.name]
+            left = None if slo.target is None else verdict.budget_remaining(counts.good, counts.eligible, slo.target)
+            if left is not None:
+                yield Point((slo.name,), float(left))
+
+    # Around and about itself.
+
+    def surroundings(self) -> Iterator[Family]:
+        texts = self.pipeline.strings.texts
+        bounds = list(self.pipeline.offsets.newest())
+        offsets = (
+            Point((texts[a], texts[b]), bound.offset / SECOND) for a, b, bound in bounds if bound.offset is not None
+        )
+        yield self.family("inference_clock_offset_seconds", offsets)
+        errors = (
+            Point((texts[a], texts[b]), bound.error / SECOND) for a, b, bound in bounds if bound.error is not None
+        )
+        yield self.family("inference_clock_offset_error_seconds", errors)
+        declared = (Point((model,), number) for model, number in self.pipeline.settings.accelerators)
+        yield self.family("inference_accelerators", declared)
+
+    def self(self) -> Iterator[Family]:
+        pipeline, counts = self.pipeline, self.tally
+        compiled = "true" if pipeline.compiled else "false"
+        yield self.family("goodput_exporter_build_info", [Point((version_text(), compiled), 1)])
+        received = (Point((name,), pipeline.received[name]) for name in ("grpc", "http", *sorted(pipeline.received)))
+        yield self.family("goodput_exporter_spans_received_total", {point.labels: point for point in received}.values())
+        yield self.family("goodput_exporter_spans_total", (Point((fate,), pipeline.fates[fate]) for fate in FATES))
+        yield self.family("goodput_exporter_export_calls_total", _counter(pipeline.calls))
+        yield self.family("goodput_exporter_attributes_dropped_total", _counter(pipeline.recogniser.dropped))
+        yield self.family("goodput_exporter_negative_intervals_total", [Point((), counts.negative)])
+        out = (Point((metric,), counts.out_of_range[metric]) for metric in (*METRICS, "phase"))
+        yield self.family("goodput_exporter_samples_out_of_range_total", out)
+        over = (Point((label,), counts.overflow[label]) for label in (*counts.label_names, "series"))
+        yield self.family("goodput_exporter_label_overflow_total", over)
+        joined = (Point((result,), counts.joined[result]) for result in ("whole", "partial", "evicted"))
+        yield self.family("goodput_exporter_requests_joined_total", joined)
+        yield self.family("goodput_exporter_open_requests", [Point((), pipeline.table.open)])
+        yield self.family("goodput_exporter_open_requests_limit", [Point((), pipeline.table.max_open)])
+        yield self.family("goodput_exporter_series", self._series_counts())
+        yield self.family("goodput_exporter_unbalanced_requests", self._unbalanced())
+        newest = [Point((), pipeline.newest_ns / SECOND)] if pipeline.newest_ns else ()
+        yield self.family("goodput_exporter_watermark_timestamp_seconds", newest)
+        yield self.family("goodput_exporter_profile_last_seen_timestamp_seconds", self._last_seen())
+        seconds = pipeline.evaluations
+        point = HistogramPoint((), EVALUATION_EDGES_S, seconds.counts, seconds.sum_s, {})
+        yield self.family("goodput_exporter_evaluation_duration_seconds", [point])
+
+    def _series_counts(self) -> Iterator[Point]:
+        for metric in (*METRICS, "phase"):
+            yield Point(
+                (f"inference_{metric}_seconds",), sum(len(getattr(s, metric)) for s in self.tally.series.values())
+            )
+        yield Point(("inference_completions_total",), len(self.tally.series) * len(OUTCOMES))
+
+    def _unbalanced(self) -> Iterator[Point]:
+        for boundary, totals in self.tally.totals.items():
+            difference = totals.arrivals - sum(totals.outcomes.values()) - totals.in_flight
+            yield Point((boundary,), units(difference))
+
+    def _last_seen(self) -> Iterator[Point]:
+        recogniser = self.pipeline.recogniser
+        for rule, seen_ns in zip(recogniser.rules, recogniser.last_seen, strict=True):
+            if seen_ns != record.MISSING:
+                yield Point((rule.profile.name,), seen_ns / SECOND)
+
+
+def _counter(counts: Mapping[str, int] | Mapping[tuple[str, str], int]) -> Iterator[Point]:
+    for key, count in counts.items():
+        yield Point(key if isinstance(key, tuple) else (key,), count)
+
+
+def histogram_point(labels: tuple[str, ...], histogram: Histogram) -> HistogramPoint:
+    """A histogram in seconds and requests."""
+    return HistogramPoint(
+        labels,
+        tuple(edge / SECOND for edge in histogram.edges_ns),
+        [units(count) for count in histogram.counts],
+        float(Fraction(histogram.sum, WEIGHT_ONE * SECOND)),
+        {place: exemplar(found, found.value_ns / SECOND) for place, found in histogram.exemplars.items()},
+    )
+
+
+def exemplar(found: tally.Exemplar, value: float) -> Exemplar:
+    """An exemplar as text."""
+    trace = f"{found.trace_hi & (2**64 - 1):016x}{found.trace_lo & (2**64 - 1):016x}"
+    return Exemplar(trace, f"{found.span & (2**64 - 1):016x}", value, found.time_ns / SECOND)
+
+
+def units(weight: int) -> float:
+    """Weight units in requests."""
+    return weight // WEIGHT_ONE if weight % WEIGHT_ONE == 0 else weight / WEIGHT_ONE
+
+
+def version_text() -> str:
+    """The installed version."""
+    try:
+        return version("goodput-exporter")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,136 @@
+"""The report for people: tables of a fixed order, the same in a terminal and in a pipe."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+NOTHING: Final = "-"
+"""Shown where there is no data. Never 0."""
+VERDICT_STYLE: Final = {"met": "green", "violated": "bold red", "no_data": "dim"}
+
+
+def show(report: Mapping[str, Any], console: Console) -> None:
+    """Print a report."""
+    if not report["boundaries"]:
+        console.print("No requests were found in these spans.")
+    for name, boundary in report["boundaries"].items():
+        _boundary(name, boundary, console)
+    if report["slos"]:
+        _slos(report["slos"], console)
+    _clocks(report["clocks"], console)
+    _spans(report, console)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place == 0 else "right", no_wrap=True)
+    return table
+
+
+def _boundary(name: str, boundary: Mapping[str, Any], console: Console) -> None:
+    console.rule(f"[bold]{name}", align="left", characters="-")
+    outcomes = "  ".join(f"{outcome} {count(n)}" for outcome, n in boundary["outcomes"].items() if n)
+    in_flight = f"  in flight {count(boundary['in_flight'])}" if boundary["in_flight"] else ""
+    console.print(f"{count(boundary['arrivals'])} arrivals:  {outcomes}{in_flight}", highlight=False)
+    table = _table("", "", "count", "mean", "p50", "p95", "p99", "max", "error")
+    for metric, values in boundary["metrics"].items():
+        table.add_row(metric, *_values(values))
+    for phase, values in boundary["phases"].items():
+        table.add_row(f"  {phase}", *_values(values))
+    console.print(table)
+    rates = boundary["rates"]
+    shown = [
+        ("requests", rates["completions_per_second"]), ("input tokens", rates["input_tokens_per_second"]),
+        ("output tokens", rates["output_tokens_per_second"]), ("total tokens", rates["total_tokens_per_second"]),
+        ("items", rates["items_per_second"]),
+    ]  # fmt: skip
+    text = ", ".join(f"{number(value)} {what}/s" for what, value in shown if value is not None)
+    if text:
+        arrived, grown = number(rates["arrivals_per_second"]), number(rates["backlog_growth_per_second"], sign=True)
+        over = f"(over {duration(rates['seconds'])}; neither rate is the capacity)"
+        console.print(f"{text}; {arrived} arrivals/s, backlog {grown}/s {over}\n", highlight=False)
+
+
+def _values(values: Mapping[str, Any]) -> list[str]:
+    times = [duration(values[key]) for key in ("mean", "p50", "p95", "p99", "max")]
+    error = values["error_ratio"]
+    return [count(values["count"]), *times, NOTHING if error is None else f"{error * 100:.2g} %"]
+
+
+def _slos(slos: Mapping[str, Any], console: Console) -> None:
+    console.rule("[bold]SLOs", align="left", characters="-")
+    for name, slo in slos.items():
+        share = NOTHING if slo["attainment"] is None else f"{slo['attainment'] * 100:.2f} %"
+        if slo["attainment_bounds"]:
+            low, high = slo["attainment_bounds"]
+            share += f" (between {low * 100:.2f} and {high * 100:.2f} % with the unknown ones)"
+        target = "" if slo["target"] is None else f", target {slo['target'] * 100:g} %"
+        console.print(f"[bold]{name}[/]: {count(slo['good'])} good of {count(slo['eligible'])}: {share}{target}",
+                      highlight=False)  # fmt: skip
+        for what in ("failed", "unjudged"):
+            if slo[what]:
+                parts = ", ".join(f"{key} {count(n)}" for key, n in slo[what].items())
+                console.print(f"  {what}: {parts}", highlight=False)
+        table = _table("", "objective", "limit", "window", "value", "samples", "verdict", "goodput")
+        for objective, each in slo["objectives"].items():
+            goodput = slo["windows"][each["window"]]["goodput_requests_per_second"]
+            verdict = each["verdict"]
+            table.add_row(
+                f"{objective} @ {each['boundary']}",
+                f"p{each['percentile']:g} <= {duration(each['threshold_s'])}",
+                each["window"],
+                duration(each["value_s"]),
+                count(each["samples"]),
+                f"[{VERDICT_STYLE[verdict]}]{verdict.replace('_', ' ')}[/]",
+                NOTHING if goodput is None else f"{number(goodput)}/s",
+            )
+        console.print(table)
+
+
+def _clocks(clocks: list[Mapping[str, Any]], console: Console) -> None:
+    known = [clock for clock in clocks if clock["offset_s"] is not None]
+    if not known:
+        return
+    table = _table("Clocks", "clock", "ahead of", "by", "+/-")
+    for clock in known:
+        offset = f"{clock['offset_s'] * 1e3:+.3f} ms"
+        table.add_row(clock["clock"], clock["reference"], offset, f"{clock['error_s'] * 1e3:.3f} ms")
+    console.print(table)
+
+
+def _spans(report: Mapping[str, Any], console: Console) -> None:
+    for title, key in (("Spans", "spans"), ("No requests", "not_request"), ("Values dropped", "attributes_dropped"),
+                       ("Not joined", "unmatched"), ("Out of range", "out_of_range")):  # fmt: skip
+        if report[key]:
+            parts = ", ".join(f"{name} {n}" for name, n in report[key].items())
+            console.print(f"{title}: {parts}", highlight=False)
+    if report["negative_intervals"]:
+        console.print(f"Intervals that clocks made negative: {report['negative_intervals']}", highlight=False)
+    for note in report["notes"]:
+        console.print(f"[dim]{note}[/]", highlight=False)
+
+
+def duration(value_s: float | None) -> str:
+    """Seconds in the unit that reads best, three significant digits."""
+    if value_s is None:
+        return NOTHING
+    if value_s < 1:
+        return f"{value_s * 1e3:.3g} ms" if value_s else "0 ms"
+    return f"{value_s:.3g} s" if value_s < 1000 else f"{value_s:.0f} s"
+
+
+def number(value: float | None, *, sign: bool = False) -> str:
+    """A rate."""
+    if value is None:
+        return NOTHING
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 100 else 2
+    return f"{value:{'+' if sign else ''},.{digits}f}"
+
+
+def count(value: float) -> str:
+    """A number of requests, whole unless sampled."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"

@@ -1,0 +1,68 @@
+"""The first stage: OTLP bodies from senders. `grpc` and `http` carry them to whatever takes bodies, and answer for it.
+
+A sender learns one of four things: taken (perhaps in part), never send this again, send it later, or wrong door. What
+the pipeline says decides which, and the two transports only spell it; the words they share are here.
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, Protocol
+
+from google.protobuf.duration_pb2 import Duration
+from google.rpc.code_pb2 import Code
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+
+Encoding = Literal["protobuf", "json"]
+Transport = Literal["grpc", "http", "file"]
+Clock = Callable[[], int]
+"""Unix time in nanoseconds."""
+
+STOPPING: Final = "goodput-exporter is stopping; send again later"
+STOPPING_RETRY_S: Final = 5
+"""Long enough for a restart or for the sender to find another replica."""
+
+
+class Receipt(NamedTuple):
+    """What became of the spans of one body. A message without rejected spans is a warning."""
+
+    accepted: int
+    rejected: int
+    message: str
+
+
+class Full(Exception):
+    """There is no room for this body now."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Sink(Protocol):
+    """What takes the bodies."""
+
+    def feed(self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int) -> Receipt:
+        """Take one decompressed body. Raises BadBody for what is not OTLP, Full where there is no room."""
+
+    def count_call(self, transport: Transport, code: str) -> None:
+        """Count one answer to a sender."""
+
+
+def response(receipt: Receipt) -> ExportTraceServiceResponse:
+    """The answer to a body that was taken; `partial_success` is set only where there is something to say."""
+    if not receipt.rejected and not receipt.message:
+        return ExportTraceServiceResponse()
+    partial = ExportTracePartialSuccess(rejected_spans=receipt.rejected, error_message=receipt.message)
+    return ExportTraceServiceResponse(partial_success=partial)
+
+
+def refusal(code: "Code.ValueType", message: str, retry_after_s: int | None = None) -> Status:
+    """The answer to a body that was not taken, with RetryInfo where it is worth sending again."""
+    status = Status(code=code, message=message)
+    if retry_after_s is not None:
+        status.details.add().Pack(RetryInfo(retry_delay=Duration(seconds=retry_after_s)))
+    return status

@@ -1,0 +1,222 @@
+"""OTLP over HTTP: POST /v1/traces, protobuf or JSON, plain or compressed.
+
+The size limit holds while inflating: a compressed body is undone in steps that cannot yield more than is left of the
+limit, so a small body that would become a huge one costs no more than the limit. aiohttp's own inflating has no such
+bound and is switched off.
+
+Answers follow the OTLP specification: a reply has the content type of its request, errors are google.rpc.Status, and
+429 and 503 say when to come back. What a sender did wrong is never answered with a 5xx: some senders repeat those for
+ever.
+"""
+
+import asyncio
+import socket
+import zlib
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from aiohttp import web
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+from google.rpc.code_pb2 import DEADLINE_EXCEEDED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED
+
+from exporter.decode.columns import BadBody
+from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Sink, refusal, response
+
+ENCODINGS: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
+TRACES_ONLY: Final = "goodput-exporter takes traces only, by POST at /v1/traces"
+READ_TIMEOUT_S: Final = 30.0
+"""For one body; as long as an OpenTelemetry SDK gives its whole export."""
+
+_CLOSE_TIMEOUT_S: Final = 0.1
+"""For the last answers to leave; aiohttp waits this long twice."""
+
+_ZLIB_FORMATS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""Content codings and the window bits that make zlib read them."""
+
+
+class HttpReceiver:
+    """An HTTP application that feeds `sink`. Bodies may have `max_body` bytes, before and after inflating."""
+
+    def __init__(self, sink: Sink, *, max_body: int, clock: Clock, read_timeout_s: float = READ_TIMEOUT_S) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._max_body = max_body
+        self._read_timeout_s = read_timeout_s
+        self._stopping = False
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        app = web.Application(middlewares=[self._count])
+        app.add_routes(
+            [
+                web.post("/v1/traces", self._traces),
+                web.post("/v1/metrics", self._other_signal),
+                web.post("/v1/logs", self._other_signal),
+            ]
+        )
+        self._runner = web.AppRunner(app, auto_decompress=False, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
+
+    async def start(self, listener: socket.socket) -> None:
+        """Serve what connects to `listener`, which is closed at the stop."""
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener).start()
+
+    def refuse(self) -> None:
+        """Answer 503 to requests that come from now on; a body that is under way is still taken."""
+        self._stopping = True
+
+    async def stop(self, grace_s: float) -> None:
+        """Refuse what comes, give bodies under way `grace_s` seconds to finish, then stop listening."""
+        self.refuse()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                await self._idle.wait()
+        await self._runner.cleanup()
+
+    @web.middleware
+    async def _count(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            answer = await handler(request)
+        except web.HTTPException as error:
+            self._sink.count_call("http", str(error.status))
+            raise
+        except ConnectionError:
+            raise  # the sender is gone, nobody is answered
+        except Exception:
+            self._sink.count_call("http", "500")
+            raise
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()
+        self._sink.count_call("http", str(answer.status))
+        return answer
+
+    async def _traces(self, request: web.Request) -> web.Response:
+        if request.content_type not in ENCODINGS:
+            text = f"content type {request.content_type}: send one of {_listed(ENCODINGS)}"
+            return web.Response(status=415, text=text)
+        if self._stopping:
+            answer = _refuse(request, 503, UNAVAILABLE, STOPPING, STOPPING_RETRY_S)
+            answer.force_close()
+            return answer
+        try:
+            return self._feed(request, await self._body(request))
+        except _UnknownCoding as error:
+            return _refuse(request, 415, INVALID_ARGUMENT, str(error))
+        except _TooLarge as error:
+            return _refuse(request, 413, RESOURCE_EXHAUSTED, str(error))
+        except (_NotCompressed, BadBody, web.RequestPayloadError) as error:
+            return _refuse(request, 400, INVALID_ARGUMENT, str(error))
+        except TimeoutError:
+            return _refuse(request, 408, DEADLINE_EXCEEDED, f"the body took longer than {self._read_timeout_s:g} s")
+        except Full as error:
+            http, code = (503, UNAVAILABLE) if self._stopping else (429, RESOURCE_EXHAUSTED)
+            return _refuse(request, http, code, str(error), error.retry_after_s)
+
+    def _feed(self, request: web.Request, body: bytes) -> web.Response:
+        encoding = ENCODINGS[request.content_type]
+        receipt = self._sink.feed(body, encoding=encoding, transport="http", now_ns=self._clock())
+        return _answer(request, 200, response(receipt))
+
+    async def _body(self, request: web.Request) -> bytes:
+        body = _Body(request.headers.get("Content-Encoding", "identity").strip().lower(), self._max_body)
+        body.expect(request.content_length or 0)
+        async with asyncio.timeout(self._read_timeout_s):
+            async for chunk in request.content.iter_any():
+                body.add(chunk)
+        return body.whole()
+
+    async def _other_signal(self, request: web.Request) -> web.Response:
+        if request.content_type not in ENCODINGS:
+            return web.Response(status=404, text=TRACES_ONLY)
+        return _refuse(request, 404, UNIMPLEMENTED, TRACES_ONLY)
+
+
+class _UnknownCoding(Exception):
+    """The Content-Encoding is none that is read here."""
+
+
+class _TooLarge(Exception):
+    """The body has more bytes than it may have."""
+
+
+class _NotCompressed(Exception):
+    """The body is not what its Content-Encoding says, or is cut off."""
+
+
+class _Body:
+    """Gathers and inflates a body, and never holds more than `limit` bytes of it."""
+
+    def __init__(self, coding: str, limit: int) -> None:
+        if coding not in ("identity", *_ZLIB_FORMATS):
+            raise _UnknownCoding(f"content encoding {coding}: send one of {_listed(_ZLIB_FORMATS)}, or none")
+        self._coding = coding
+        self._format = _ZLIB_FORMATS.get(coding)
+        self._limit = limit
+        self._received = 0
+        self._size = 0
+        self._parts: list[bytes] = []
+        self._inflater = zlib.decompressobj(self._format) if self._format else None
+
+    def expect(self, size: int) -> None:
+        """Refuse now what would be refused in the end."""
+        if size > self._limit:
+            raise _TooLarge(f"the body has {size} bytes, the limit is {self._limit}")
+
+    def add(self, chunk: bytes) -> None:
+        self._received += len(chunk)
+        self.expect(self._received)
+        if self._inflater is None:
+            self._parts.append(chunk)
+            return
+        try:
+            self._inflate(chunk)
+        except zlib.error as error:
+            raise _NotCompressed(f"the body is not {self._coding}: {error}") from error
+
+    def _inflate(self, chunk: bytes) -> None:
+        while chunk:
+            if self._inflater is None or self._inflater.eof:  # gzip may be several members, one after the other
+                self._inflater = zlib.decompressobj(_ZLIB_FORMATS[self._coding])
+            # One byte more than may come: if it comes, the body is too large, and nothing can be left over.
+            part = self._inflater.decompress(chunk, self._limit - self._size + 1)
+            self._size += len(part)
+            if self._size > self._limit:
+                raise _TooLarge(f"the body has more than {self._limit} bytes when inflated, which is the limit")
+            self._parts.append(part)
+            chunk = self._inflater.unused_data
+
+    def whole(self) -> bytes:
+        if self._inflater is not None and not self._inflater.eof:
+            raise _NotCompressed(f"the body is cut off: {self._coding} ends after {self._received} bytes")
+        return b"".join(self._parts)
+
+
+def _refuse(
+    request: web.Request, status: int, code: int, message: str, retry_after_s: int | None = None
+) -> web.Response:
+    answer = _answer(request, status, refusal(code, message, retry_after_s))
+    if retry_after_s is not None:
+        answer.headers["Retry-After"] = str(retry_after_s)
+    if status == 415:
+        answer.headers["Accept-Encoding"] = _listed(_ZLIB_FORMATS)
+    return answer
+
+
+def _answer(request: web.Request, status: int, message: Message) -> web.Response:
+    if ENCODINGS[request.content_type] == "json":
+        body = MessageToJson(message, indent=None).encode()
+    else:
+        body = message.SerializeToString()
+    return web.Response(status=status, body=body, content_type=request.content_type)
+
+
+def _listed(words: dict[str, Encoding] | dict[str, int]) -> str:
+    return ", ".join(words)
