@@ -1,0 +1,5 @@
+"""`python -m exporter` is `goodput-exporter`."""
+
+from exporter.cli import main
+
+main()

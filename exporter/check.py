@@ -1,0 +1,49 @@
+"""All mistakes of a set of files at once: configuration, SLO and profile files, told apart by what they hold."""
+
+from collections.abc import Iterable, Mapping
+
+from exporter.config import Settings, read_settings
+from exporter.profile import SourceProfile, built_in, check_names, read_profiles
+from exporter.serve import check_boundaries, read_slo_nodes, read_text
+from slo_rules.document import Node, Problem, read
+
+KINDS = ("SLO", "SourceProfile")
+
+
+def check_files(paths: Iterable[str], environment: Mapping[str, str]) -> list[Problem]:
+    """Everything that is wrong, in the order of the files. SLOs are checked against the configuration among them."""
+    problems: list[Problem] = []
+    settings, slos, own = Settings(), [], []
+    configurations: list[tuple[str, str]] = []
+    for path in dict.fromkeys(paths):
+        text = read_text(path, problems)
+        if _is_configuration(text, path, environment):
+            configurations.append((path, text))
+            settings = read_settings(path, text, environment, problems)
+            continue
+        for node in read(text, path, problems, environment):
+            kind = _kind(node)
+            if kind is not None and kind.scalar == "SourceProfile":
+                own += [(profile, node) for profile in read_profiles([node])]
+            elif kind is None or kind.choice(*KINDS) == "SLO":
+                slos.append(node)
+    check_names(own)
+    profiles: list[SourceProfile] = [*(profile for profile, _ in own), *built_in()]
+    for path, text in configurations:
+        check_boundaries(path, text, profiles, environment, problems)
+    read_slo_nodes(slos, settings)
+    return sorted(dict.fromkeys(problems))
+
+
+def _is_configuration(text: str, path: str, environment: Mapping[str, str]) -> bool:
+    """A configuration has neither `kind` nor `apiVersion`; what cannot be read at all is left to the other readers."""
+    nodes = read(text, path, [], environment)
+    return bool(nodes) and not any(_has(node, "kind") or _has(node, "apiVersion") for node in nodes)
+
+
+def _has(node: Node, name: str) -> bool:
+    return node.is_mapping and any(key == name for key, _, _ in node.entries())
+
+
+def _kind(node: Node) -> Node | None:
+    return next((value for key, _, value in node.entries() if key == "kind"), None) if node.is_mapping else None

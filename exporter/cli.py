@@ -1,0 +1,213 @@
+"""The command line. Each command imports what it needs when it runs, so that `--help` and `serve` start fast."""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from exporter.config import Settings
+    from exporter.pipeline import Sealed
+
+WRONG_USE: Final = 2
+LEVELS: Final = ("debug", "info", "warn", "error")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="goodput-exporter")
+def main() -> None:
+    """Latency, goodput and SLO verdicts of LLM services, from their OpenTelemetry spans."""
+
+
+def files(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that name the user's files."""
+    slo = click.option("--slo.file", "slo_files", multiple=True, metavar="FILE", help="SLO file; may be repeated.")
+    config = click.option("--config.file", "config_file", metavar="FILE", help="Configuration file.")
+    return config(slo(command))
+
+
+@main.command(epilog="Example: goodput-exporter serve --slo.file slo.yaml")
+@files
+@click.option("--web.listen-address", "listen", metavar="[HOST]:PORT", help="Where metrics are read; default :9464.")
+@click.option("--web.enable-lifecycle", "lifecycle", is_flag=True, help="Allow POST /-/reload.")
+@click.option("--log.level", "level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log.format", "log_format", type=click.Choice(["logfmt", "json"]), default="logfmt", show_default=True)
+def serve(
+    config_file: str | None,
+    slo_files: tuple[str, ...],
+    listen: str | None,
+    lifecycle: bool,
+    level: str,
+    log_format: str,
+) -> None:
+    """Receive spans and publish metrics until SIGTERM or Ctrl-C; SIGHUP reads the files anew."""
+    from exporter.serve import Files, run
+
+    _log(level, log_format)
+    sys.exit(run(Files(config=config_file, slos=slo_files), _overrides(listen, lifecycle)))
+
+
+def _overrides(listen: str | None, lifecycle: bool) -> "Callable[[Settings], Settings]":
+    """What the command line says wins over the file."""
+    from exporter.config import Address
+
+    address = None
+    if listen is not None:
+        host, _, port = listen.rpartition(":")
+        if not port.isdecimal() or int(port) > 65535:
+            raise click.BadParameter(f"must be [HOST]:PORT, found {listen}", param_hint="--web.listen-address")
+        address = Address(host.strip("[]"), int(port))
+
+    def adjust(settings: "Settings") -> "Settings":
+        web = settings.web
+        if address is not None:
+            web = replace(web, listen=address)
+        return replace(settings, web=replace(web, enable_lifecycle=web.enable_lifecycle or lifecycle))
+
+    return adjust
+
+
+def _log(level: str, log_format: str) -> None:
+    fields = '{"time":"%(asctime)s","level":"%(levelname)s","message":"%(message)s"}'
+    plain = "time=%(asctime)s level=%(levelname)s %(message)s"
+    names = {"warn": "WARNING"}
+    logging.basicConfig(
+        level=names.get(level, level.upper()), stream=sys.stderr, format=fields if log_format == "json" else plain
+    )
+
+
+@main.command(epilog="Example: goodput-exporter replay --slo.file slo.yaml recorded/ --requests requests.jsonl")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE_OR_FOLDER...")
+@files
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--requests", "requests_file", metavar="OUT.jsonl", help="Write a row per request and boundary.")
+@click.option("--lateness", default="10m", show_default=True, help="How far spans may be out of order.")
+def replay(
+    paths: tuple[str, ...], config_file: str | None, slo_files: tuple[str, ...], as_json: bool,
+    requests_file: str | None, lateness: str,
+) -> None:  # fmt: skip
+    """Run recorded OTLP through the pipeline, in event time, and report."""
+    from exporter.pipeline import Pipeline
+    from exporter.replay import Unreadable, rows_of
+    from exporter.serve import Files, read_files
+    from slo_rules.document import Problems
+    from slo_rules.units import parse_duration
+
+    try:
+        lateness_ns = parse_duration(lateness)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--lateness") from error
+    with ExitStack() as stack:
+        try:
+            declared = read_files(Files(config=config_file, slos=slo_files), os.environ)
+            sealed: Sealed | None = None
+            if requests_file is not None:
+                out = stack.enter_context(open(requests_file, "w", encoding="utf-8"))
+
+                def sealed(request: Any, judged: Any) -> None:
+                    for row in rows_of(request, judged, pipeline.tally):
+                        out.write(json.dumps(row) + "\n")
+
+            pipeline = Pipeline(*declared, replay=True, lateness_ns=lateness_ns, sealed=sealed)
+            _replay(pipeline, paths)
+        except (Problems, Unreadable, OSError) as error:
+            _fail(str(error))
+    _print_report(pipeline.report(), as_json)
+
+
+def _replay(pipeline: Any, paths: tuple[str, ...]) -> None:
+    """Feed every body; what is wrong with one is told on standard error and loses nothing else."""
+    from exporter.replay import bodies, feed, files_of
+
+    found = files_of(paths)
+    with _progress(sum(path.stat().st_size for path in found if path.exists())) as advance:
+        for path in found:
+            for body in bodies(path):
+                fault = feed(pipeline, body)
+                if fault is not None:
+                    click.echo(fault, err=True)
+                advance(len(body.content))
+    pipeline.finish()
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar, in a terminal and for what is large enough to take a while."""
+    if total < 20 * 2**20 or not sys.stderr.isatty():
+        yield lambda size: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("replay"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("replay", total=total)
+        yield lambda size: progress.advance(task, size)
+
+
+def _print_report(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(report, indent=2, sort_keys=True))
+        return
+    from rich.console import Console
+
+    from exporter.expose.terminal import show
+
+    console = Console(width=None if sys.stdout.isatty() else 110)
+    show(report, console)
+
+
+@main.command(epilog="Example: goodput-exporter check config.yaml slo.yaml my/profile.yaml")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+def check(paths: tuple[str, ...]) -> None:
+    """Report every mistake in configuration, SLO and profile files; exit code 1 if there is any."""
+    from exporter.check import check_files
+
+    problems = check_files(paths, os.environ)
+    for problem in problems:
+        click.echo(str(problem))
+    if problems:
+        sys.exit(1)
+    click.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} without a mistake", err=True)
+
+
+@main.command(epilog="Example: goodput-exporter demo")
+@click.option("--seed", default=1, show_default=True, help="Another seed, another order of requests.")
+def demo(seed: int) -> None:
+    """Watch a simulated gateway, queue and model server go through a surge and recover: about a minute."""
+    import asyncio
+
+    from rich.console import Console
+
+    from exporter.demo.run import run
+
+    try:
+        sys.exit(asyncio.run(run(seed=seed, console=Console())))
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+@main.command(epilog="Example: goodput-exporter health --url http://127.0.0.1:9464")
+@click.option("--url", default="http://127.0.0.1:9464", show_default=True)
+def health(url: str) -> None:
+    """Whether a running exporter is ready; exit code 1 if it is not. For container health checks."""
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(f"{url.rstrip('/')}/-/ready", timeout=5) as answer:
+            click.echo(answer.read().decode().strip())
+    except (URLError, OSError, ValueError) as error:
+        click.echo(f"{url}: {error}", err=True)
+        sys.exit(1)
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(message, err=True)
+    sys.exit(WRONG_USE)

@@ -1,0 +1,207 @@
+"""Recorded OTLP from files, in event time: what it finds in a file, and the rows it writes per request.
+
+A file is one of: length-delimited bodies (each after its size as a varint, as in captures), one body, or JSON lines as
+the Collector's file exporter writes them; any of them gzipped, whole or body by body. Which one it is, is found from
+the bytes. A folder stands for its trace files.
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from exporter import record
+from exporter.decode.columns import BadBody
+from exporter.judge import Judgement
+from exporter.measure import Interval, Measured, Request
+from exporter.pipeline import Pipeline
+from exporter.receive import Encoding
+from exporter.tally import Tally
+
+SUFFIXES: Final = (".pb", ".json", ".jsonl", ".lines", ".otlp", ".gz", ".bin")
+NO_TRACES: Final = ("metrics", "logs", "truth", "index", "profile", "inputs")
+"""Starts of names that hold something else in a folder of captures."""
+GZIP: Final = b"\x1f\x8b"
+MAX_BODY: Final = 256 * 2**20
+
+
+class Body(NamedTuple):
+    """One body and where it stood."""
+
+    place: str
+    encoding: Encoding
+    content: bytes
+
+
+class Unreadable(Exception):
+    """A file that is no recorded OTLP; the message names the file and the place."""
+
+
+def files_of(paths: Iterable[str]) -> list[Path]:
+    """The trace files that files and folders stand for, in the order of their names. Raises Unreadable for none."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.is_file() and _holds_traces(file.name))
+            if not inside:
+                raise Unreadable(f"{path}: no trace files in this folder ({', '.join(SUFFIXES)})")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def _holds_traces(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(NO_TRACES)
+
+
+def bodies(path: Path) -> Iterator[Body]:
+    """The bodies of one file. Raises Unreadable."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror}") from error
+    if raw[:2] == GZIP:
+        raw = inflate(raw, str(path))
+    if not raw:
+        return
+    framed = frames(raw)
+    if framed is not None:
+        for number, (start, stop) in enumerate(framed):
+            yield _body(raw[start:stop], f"{path}: body {number} at byte {start}")
+    elif raw.lstrip()[:1] in (b"{", b"["):
+        yield from _json_bodies(raw, str(path))
+    else:
+        yield _body(raw, str(path))
+
+
+def _json_bodies(raw: bytes, place: str) -> Iterator[Body]:
+    """JSON lines, or one document over several lines."""
+    lines = [(number, line) for number, line in enumerate(raw.splitlines(), 1) if line.strip()]
+    if len(lines) == 1 or not _is_document(lines[0][1]):
+        yield Body(place, "json", raw)
+        return
+    for number, line in lines:
+        yield Body(f"{place}:{number}", "json", line)
+
+
+def _is_document(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _body(content: bytes, place: str) -> Body:
+    if content[:2] == GZIP:
+        content = inflate(content, place)
+    return Body(place, "json" if content.lstrip()[:1] == b"{" else "protobuf", content)
+
+
+def inflate(content: bytes, place: str) -> bytes:
+    """Gunzip with a bound on what comes out. Raises Unreadable."""
+    try:
+        with gzip.GzipFile(fileobj=BytesIO(content)) as stream:
+            inflated = stream.read(MAX_BODY + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Unreadable(f"{place}: not gzip: {error}") from error
+    if len(inflated) > MAX_BODY:
+        raise Unreadable(f"{place}: more than {MAX_BODY} bytes when inflated")
+    return inflated
+
+
+def frames(raw: bytes) -> list[tuple[int, int]] | None:
+    """Start and end of each length-delimited body, or None if the file is not of that form.
+
+    A single protobuf body begins with 0x0A, the tag of its first field, which as a size would be 10: every frame must
+    itself begin like a body, and the last must end with the file.
+    """
+    found, at = [], 0
+    while at < len(raw):
+        size = shift = 0
+        while True:
+            if at >= len(raw) or shift > 63:
+                return None
+            part = raw[at]
+            at += 1
+            size |= (part & 127) << shift
+            if part < 128:
+                break
+            shift += 7
+        if size > len(raw) - at or (size and raw[at : at + 1] not in (b"\x0a", b"{") and raw[at : at + 2] != GZIP):
+            return None
+        found.append((at, at + size))
+        at += size
+    return found
+
+
+def feed(pipeline: Pipeline, body: Body) -> str | None:
+    """Feed one body; what was wrong with it, if anything. A body that is not OTLP loses only itself."""
+    try:
+        receipt = pipeline.feed(body.content, encoding=body.encoding, transport="file", now_ns=0)
+    except BadBody as error:
+        return f"{body.place}: {error}"
+    return f"{body.place}: {receipt.message}" if receipt.message else None
+
+
+# One row per request and boundary.
+
+
+def rows_of(
+    request: Request, judged: Iterable[tuple[Measured, Mapping[str, Judgement]]], tally: Tally
+) -> Iterator[dict[str, Any]]:
+    """What `replay --requests` writes: nothing that is not known is a number."""
+    labels = tally.labels_of(request)
+    for row, judgements in judged:
+        if row.boundary in tally.published and not row.open:
+            yield row_of(row, judgements, labels)
+
+
+def row_of(row: Measured, judgements: Mapping[str, Judgement], labels: Mapping[str, str]) -> dict[str, Any]:
+    """One request at one boundary."""
+    cells = row.row
+    return {
+        "trace_id": hexadecimal(cells[record.TRACE_HI]) + hexadecimal(cells[record.TRACE_LO]),
+        "span_id": hexadecimal(cells[record.SPAN]),
+        "boundary": row.boundary,
+        **labels,
+        "outcome": row.outcome,
+        "arrived_unix_nano": row.arrived_ns,
+        "first_token_unix_nano": row.first_token_ns,
+        "ended_unix_nano": row.ended_ns,
+        "ttft_s": _seconds(row.ttft),
+        "tpot_s": None if row.tpot_ns is None else row.tpot_ns / 1e9,
+        "completion_s": _seconds(row.completion),
+        "input_tokens": row.input,
+        "output_tokens": row.output,
+        "cached_input_tokens": row.cached,
+        "first_token_from": row.first_token_from,
+        "uncertainty_s": uncertainty_s(row),
+        "phases": {phase: ns / 1e9 for phase, ns in sorted(row.phases.items())},
+        "slos": {
+            name: {"good": judgement.good, "failed": list(judgement.failed)}
+            for name, judgement in sorted(judgements.items())
+        },
+    }
+
+
+def uncertainty_s(row: Measured) -> float | None:
+    """The largest that its values may be off by, None where that is not known."""
+    errors = [value.error_ns for value in (row.ttft, row.completion) if value is not None]
+    if row.clock_error_ns is not None:
+        errors.append(row.clock_error_ns)
+    known = [error for error in errors if error is not None]
+    return max(known) / 1e9 if known and len(known) == len(errors) else None
+
+
+def hexadecimal(cell: int) -> str:
+    """16 hex digits of a 64-bit cell."""
+    return f"{cell & (2**64 - 1):016x}"
+
+
+def _seconds(value: Interval | None) -> float | None:
+    return None if value is None else value.ns / 1e9
