@@ -69,9 +69,11 @@ class Offsets:
     def forget(self, before_ns: int) -> None:
         """Drop what is older than the memory at `before_ns`."""
         oldest = (before_ns - MEMORY_NS) // BUCKET_NS - 1
-        for buckets in self.pairs.values():
+        for pair, buckets in list(self.pairs.items()):
             for bucket in [bucket for bucket in buckets if bucket < oldest]:
                 del buckets[bucket]
+            if not buckets:
+                del self.pairs[pair]
 
     def between(self, outer: int, inner: int, time_ns: int) -> Bound:
         """Bound on inner minus outer around an instant; pairs are read both ways."""

@@ -53,7 +53,9 @@ class Receive:
     """Where spans come in. Loopback by default: whoever can send spans can change what the SLOs say."""
 
     grpc: Address = Address("127.0.0.1", 4317)
+    """Where OTLP over gRPC is taken, host:port; an empty host is every interface."""
     http: Address = Address("127.0.0.1", 4318)
+    """Where OTLP over HTTP is taken, at /v1/traces."""
     max_body: int = 20 * 2**20
     """Bytes of one export call after inflating."""
 
@@ -63,6 +65,7 @@ class Web:
     """Where metrics, the report and the page are read."""
 
     listen: Address = Address("", 9464)
+    """Where /metrics, /-/healthy and /-/ready are served."""
     enable_lifecycle: bool = False
     """Whether POST /-/reload is answered."""
 
@@ -81,7 +84,9 @@ class Boundary:
 
     name: str
     open: Instant
+    """The stamp and the source profile whose earliest span opens it, as `arrived@litellm`."""
     close: Instant
+    """The stamp and the source profile whose latest span closes it, as `ended@litellm`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +95,9 @@ class Label:
 
     name: str
     attributes: tuple[str, ...]
+    """Attributes of a span, else of its resource; the first that is there gives the value."""
     default: str = ""
-    """Empty leaves the label out."""
+    """The value where none of the attributes is there; empty leaves the label out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +107,7 @@ class Labels:
     model_default: str = "unknown"
     """The model of requests that name none."""
     declared: tuple[Label, ...] = ()
+    """Further labels, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +115,9 @@ class ClassRule:
     """Requests whose labels match are of the class `name`; the first matching rule wins."""
 
     name: str
+    """The class of requests that match."""
     when: Matchers
+    """Labels, each with the value or the list of values that match; all of them must."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +125,7 @@ class Windows:
     """What the gauges look back on."""
 
     durations_ns: tuple[int, ...] = (MINUTE_NS, 5 * MINUTE_NS, 30 * MINUTE_NS, HOUR_NS)
-    """Ascending."""
+    """The windows, each 10 s to 7 d, beside those that SLOs name; ascending."""
     delay_ns: int = 20 * SECOND_NS
     """How far behind the present a window ends, so that spans still on their way are in it."""
     lateness_ns: int = 60 * SECOND_NS
@@ -132,6 +141,7 @@ class Join:
     max_open: int = 200_000
     """Requests; beyond it the oldest is evicted, and counted."""
     max_age_ns: int = 10 * MINUTE_NS
+    """For jobs that were seen to enter a queue: without an end by then they are given up, and counted as evicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +149,7 @@ class Align:
     """What is done about the clocks of different hosts."""
 
     mode: Literal["report", "adjust"] = "report"
+    """`report` shows raw differences with their uncertainty, `adjust` takes the estimated offset off first."""
     same_clock: tuple[tuple[str, ...], ...] = ()
     """Groups of names that stand for one clock."""
 
@@ -148,6 +159,7 @@ class Tpot:
     """The formula of time per output token."""
 
     formula: TpotFormula = "tokens_minus_one"
+    """(last token - first token) / (tokens - 1), the same / tokens, or completion / tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +171,7 @@ class Limits:
     series_idle_ns: int = HOUR_NS
     """After it a series without traffic is dropped."""
     series: int = 20_000
+    """Combinations of boundary, model, class and declared labels; further ones are `other`, and are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,9 +195,12 @@ class Settings:
     profiles: tuple[str, ...] = ()
     """Paths of the user's source profiles, in the order of the patterns, then of the names."""
     publish: tuple[str, ...] = BOUNDARIES
+    """Boundaries that are counted, judged and shown here; those under `boundaries` always are."""
     boundaries: tuple[Boundary, ...] = ()
+    """Boundaries of the user's own, by name."""
     labels: Labels = field(default_factory=Labels)
     classes: tuple[ClassRule, ...] = ()
+    """Rules for requests that name no class in the attribute `inference.class`; without a match it is `default`."""
     windows: Windows = field(default_factory=Windows)
     join: Join = field(default_factory=Join)
     align: Align = field(default_factory=Align)

@@ -27,6 +27,10 @@ from exporter.tree import GATEWAY, Path, Row, Tree
 
 MAX_ROWS: Final = 10_000
 """Spans of one gathering; further ones are evicted on arrival."""
+MAX_TIED: Final = 256
+"""Spans of traces that are tied to one gathering: senders choose links and ids, and may give all requests the same."""
+ROWS_PER_TRACE: Final = 8
+"""On average, when as many traces wait as may."""
 NEVER: Final = 2**63 - 1
 MASK: Final = 2**64 - 1
 ODD: Final = 0x9E3779B97F4A7C15
@@ -46,6 +50,45 @@ class Gathering:
         """Span ids of jobs that were given out as open."""
 
 
+class Marks:
+    """A set of 64-bit numbers other than 0 in an open table: 8 to 32 bytes each, where a `set` takes 60 or more."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.limit = 512
+        self.mask = 1023
+        self.table = memoryview(array("Q", bytes(8 * 1024)))
+
+    def __contains__(self, mark: int) -> bool:
+        return self.table[self.place(mark)] == mark
+
+    def add(self, mark: int) -> None:
+        """Put a number in."""
+        place = self.place(mark)
+        if self.table[place] != mark:
+            self.table[place] = mark
+            self.count += 1
+            if self.count > self.limit:
+                self.grow()
+
+    def place(self, mark: int) -> int:
+        """Where the number stands, or would."""
+        at = (mark >> 20) & self.mask
+        while self.table[at] != 0 and self.table[at] != mark:
+            at = (at + 1) & self.mask
+        return at
+
+    def grow(self) -> None:
+        """Twice the room."""
+        marks = self.table
+        self.limit *= 2
+        self.mask = 2 * self.mask + 1
+        self.table = memoryview(array("Q", bytes(8 * (self.mask + 1))))
+        for mark in marks:
+            if mark:
+                self.table[self.place(mark)] = mark
+
+
 class Fingerprints:
     """The spans of the last while, by 64-bit hashes, in two halves of which the older is dropped in turn.
 
@@ -53,8 +96,8 @@ class Fingerprints:
     """
 
     def __init__(self) -> None:
-        self.young: set[int] = set()
-        self.old: set[int] = set()
+        self.young = Marks()
+        self.old = Marks()
 
     def add(self, mark: int) -> bool:
         """Whether the mark is new."""
@@ -65,7 +108,7 @@ class Fingerprints:
 
     def turn(self) -> None:
         """Forget the older half."""
-        self.old, self.young = self.young, set()
+        self.old, self.young = self.young, Marks()
 
 
 class Table:
@@ -86,6 +129,8 @@ class Table:
         self.fates: Counter[str] = Counter()
         self.open = 0
         """Traces, or groups of traces, that wait."""
+        self.stored = 0
+        """Rows that wait."""
 
     # In.
 
@@ -123,7 +168,7 @@ class Table:
 
     def _tie(self, one: Gathering, other: Gathering) -> Gathering:
         """Two gatherings become one, unless that would grow without bound."""
-        if one is other or len(one.rows) + len(other.rows) > MAX_ROWS or len(one.keys) + len(other.keys) > MAX_ROWS:
+        if one is other or len(one.rows) + len(other.rows) > MAX_TIED or len(one.keys) + len(other.keys) > MAX_TIED:
             return one
         if len(one.rows) < len(other.rows):
             one, other = other, one
@@ -144,6 +189,7 @@ class Table:
         if not self.free:
             self._grow()
         at = self.free.pop()
+        self.stored += 1
         cells = self.cells
         for cell in range(self.width):
             cells[at + cell] = row[cell]
@@ -188,8 +234,8 @@ class Table:
                 yield from self._take(gathering, now - self.grace_ns, now - self.max_age_ns)
 
     def evict(self) -> Iterator[Path]:
-        """The oldest requests, as long as more than `max_open` traces wait."""
-        while self.open > self.max_open:
+        """The oldest requests, as long as more than `max_open` traces wait, or more spans than they should have."""
+        while self.open > self.max_open or self.stored > self.max_open * ROWS_PER_TRACE:
             yield from self._close(next(iter(self.gatherings.values())), NEVER)
 
     def finish(self) -> Iterator[Path]:
@@ -257,6 +303,7 @@ class Table:
         if row[record.COUNTED] == MISSING:
             self.fates[fate] += 1
         self.free.append(at)
+        self.stored -= 1
 
     def _forget(self, gathering: Gathering) -> None:
         for key in gathering.keys:
@@ -278,4 +325,4 @@ def fingerprint(row: Sequence[int]) -> int:
     for cell in (record.TRACE_HI, record.TRACE_LO, record.SPAN, record.START, record.END):
         mark = (mark ^ (row[cell] & MASK)) * ODD & MASK
         mark ^= mark >> 29
-    return mark
+    return mark or ODD

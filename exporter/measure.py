@@ -87,6 +87,8 @@ class Request:
     negative: int = 0
     unmatched: str | None = None
     """The role of a span that found no gateway."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """The labels as text; whoever measures looks them up while they are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -632,11 +634,6 @@ def _total(values: Iterable[int]) -> int:
 def _sum(values: Iterable[int]) -> int | None:
     known = list(values)
     return _found(_total(known)) if known else None
-
-
-def label_text(number: int, texts: Sequence[str], default: str) -> str:
-    """Text of an interned label, or the default."""
-    return default if number == MISSING else texts[number]
 
 
 def classify(klass: str | None, rules: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]],

@@ -84,6 +84,7 @@ class Pipeline:
         self.oldest_ns: int | None = None
         self.now_ns = 0
         self.turned_ns = 0
+        self.settled_ns = 0
 
     @property
     def fates(self) -> Counter[str]:
@@ -190,9 +191,15 @@ class Pipeline:
         self.tally.windows.advance(now_ns - self.settings.windows.delay_ns)
         self.tally.expire(now_ns)
         self.offsets.forget(now_ns)
-        if now_ns - self.turned_ns > REMEMBER_NS:
+        self._turn(now_ns, self.settings.join.max_age_ns + self.settings.join.grace_ns)
+
+    def _turn(self, now_ns: int, age_ns: int) -> None:
+        """Forget, in halves, the marks of duplicates and the texts of rows, which may be `age_ns` old."""
+        if now_ns - self.turned_ns > REMEMBER_NS + age_ns:
             self.turned_ns = now_ns
             self.table.fingerprints.turn()
+            self.strings.turn()
+            self.recogniser.forget()
 
     def _advance(self, now_ns: int) -> None:
         """Seal what is ripe."""
@@ -207,11 +214,11 @@ class Pipeline:
     def _advance_replay(self, watermark_ns: int) -> None:
         while self.pending and self.pending[0][0] <= watermark_ns:
             self._measure(heapq.heappop(self.pending)[-1])
-        if watermark_ns - self.turned_ns > REMEMBER_NS:
-            self.turned_ns = watermark_ns
-            self.table.fingerprints.turn()
+        if watermark_ns - self.settled_ns > BUCKET_NS:
+            self.settled_ns = watermark_ns
             self.tally.windows.advance(watermark_ns)
             self.offsets.forget(watermark_ns - self.lateness_ns)
+            self._turn(watermark_ns, 2 * self.lateness_ns)
 
     def finish(self) -> None:
         """End of the input of a replay."""
@@ -253,6 +260,7 @@ class Pipeline:
 
     def _measure(self, path: Path) -> None:
         request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
+        request.texts = self.tally.labels_of(request)
         awaited = self._awaited(request)
         if self.replay and awaited is not None:
             self._hold(awaited, request)

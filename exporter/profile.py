@@ -73,12 +73,16 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestId:
-    """The id that several emitters of one request share, once `strip` is taken from its front."""
+    """The id that several emitters of one request share, once `strip` is taken from its front.
+
+    Where an emitter numbers what belongs to one request, a pattern of the whole id has the id without the number as its
+    only group: `choice` for several answers to one prompt, `sequence` for the prompts of a list.
+    """
 
     attributes: tuple[str, ...]
     strip: tuple[str, ...] = ()
+    choice: re.Pattern[str] | None = None
     sequence: re.Pattern[str] | None = None
-    """What tells the sequences of one request apart at the end of the id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,12 +379,22 @@ def _source_of(fields: Mapping[str, Node]) -> Source:
 
 
 def _request_id(node: Node) -> RequestId:
-    fields = node.fields("strip", "sequence", required=("attribute",))
+    fields = node.fields("strip", "choice", "sequence", required=("attribute",))
     return RequestId(
         attributes=_keys(fields.get("attribute")),
         strip=_keys(fields.get("strip")),
-        sequence=_pattern(fields["sequence"]) if "sequence" in fields else None,
+        choice=_unnumbered(fields["choice"]) if "choice" in fields else None,
+        sequence=_unnumbered(fields["sequence"]) if "sequence" in fields else None,
     )
+
+
+def _unnumbered(node: Node) -> re.Pattern[str] | None:
+    """A pattern of a numbered id."""
+    pattern = _pattern(node)
+    if pattern is not None and pattern.groups != 1:
+        node.problem("must have one group, which holds the id without the number", found=pattern.pattern)
+        return None
+    return pattern
 
 
 def _stream(node: Node) -> Stream:

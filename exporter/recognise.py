@@ -32,7 +32,8 @@ MAX_COUNT: Final = 10**9
 MAX_TEXT: Final = 256
 """Characters of a label value that are kept."""
 MAX_STRINGS: Final = 20_000
-"""Distinct label values, routes and clocks that are kept; the bound on label values of one label comes later."""
+"""Distinct label values that are kept for a while; the bound on the values of one label comes later."""
+OTHER: Final = "other"
 
 MODEL_KEYS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 CLASS_KEYS: Final = ("inference.class",)
@@ -43,25 +44,44 @@ UNITS_TEXT: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s)")
 
 
 class Strings:
-    """Text to small numbers and back, with a bound; what comes later than the bound is `other`."""
+    """Text to numbers (64-bit hashes) and back, for as long as a row can live.
+
+    Two halves, of which the older is dropped in turn. Each has a bound, as senders choose the text: what finds no room
+    is `other` where it is a label; where only sameness counts (routes, scopes, clocks) it keeps its number.
+    """
 
     def __init__(self, limit: int = MAX_STRINGS) -> None:
         self.limit = limit
-        self.texts = ["other"]
-        self.numbers = {"other": 0}
+        self.young: dict[int, str] = {}
+        self.old: dict[int, str] = {}
 
     def number(self, text: str) -> int:
-        """The number of a text, new if there is room."""
-        known = self.numbers.get(text)
-        if known is not None:
-            return known
+        """The number of a text that can be had back, or that of `other`."""
         text = text[:MAX_TEXT]
-        if text not in self.numbers:
-            if len(self.texts) >= self.limit:
-                return 0
-            self.numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self.numbers[text]
+        number = hash(text)
+        return number if self._remember(number, text) else hash(OTHER)
+
+    def identity(self, text: str) -> int:
+        """The number of a text, whether or not it can be had back."""
+        number = hash(text)
+        self._remember(number, text[:MAX_TEXT])
+        return number
+
+    def text(self, number: int) -> str:
+        """The text of a number."""
+        return self.young.get(number) or self.old.get(number) or OTHER
+
+    def turn(self) -> None:
+        """Forget the older half."""
+        self.old, self.young = self.young, {}
+
+    def _remember(self, number: int, text: str) -> bool:
+        if number in self.young:
+            return True
+        if len(self.young) >= self.limit:
+            return number in self.old
+        self.young[number] = text
+        return True
 
 
 class Wish(NamedTuple):
@@ -153,7 +173,6 @@ class Recogniser:
         self.blank = array("q", [MISSING]) * self.width
         self.known: dict[int, Known] = {}
         self.generation = 0
-        self.weights: dict[bytes, int] = {}
         self.dropped: Counter[str] = Counter()
         """Attribute values refused, by reason."""
         self.ignored: Counter[str] = Counter()
@@ -162,6 +181,10 @@ class Recogniser:
         """Per profile, the newest end of a span that it matched."""
         self.at = [-1] * max(1, len(wanted.keys))
         self.batch = Batch(b"", 0, memoryview(b""), memoryview(b""), memoryview(b""), memoryview(b""), [], [], [])
+
+    def forget(self) -> None:
+        """Learn the groups anew, so that what they name is remembered anew."""
+        self.known.clear()
 
     def recognise(self, batch: Batch, generation: int, seen_ns: int | None) -> "array[int]":
         """One row per span, `width` cells each. `seen_ns` None sets SEEN to the end of the span."""
@@ -386,27 +409,26 @@ class Recogniser:
         shape = rule.profile.request_id
         if place < 0 or shape is None:
             return
-        text = self._text(place)
+        sequence = unnumbered(self._text(place), shape.choice)
+        text = unnumbered(sequence, shape.sequence)
         for front in shape.strip:
             if text.startswith(front):
                 text = text[len(front) :]
                 break
         if not text:
             return
-        rows[row + record.SEQUENCE_ID] = hash(text)
-        if shape.sequence is not None:
-            text = shape.sequence.sub("", text)
+        rows[row + record.SEQUENCE_ID] = hash(sequence)
         rows[row + record.REQUEST_ID] = hash(text)
 
     def _route(self, rows: memoryview, row: int, rule: Rule) -> None:
         place = self._first(rule.path)
         if place >= 0:
             path = path_of(self._text(place))
-            rows[row + record.ROUTE] = self.strings.number(f"{rule.profile.name} {path}")
+            rows[row + record.ROUTE] = hash((rule.profile.name, path))
             method = self._first(rule.method)
             rows[row + record.CALL] = self._is_call(self._text(method) if method >= 0 else "POST", path)
         elif rule.route and (place := self._first(rule.route)) >= 0:
-            rows[row + record.ROUTE] = self.strings.number(f"{rule.profile.name} {self._text(place)}")
+            rows[row + record.ROUTE] = hash((rule.profile.name, self._text(place)))
 
     def _is_call(self, method: str, path: str) -> int:
         requests = self.settings.requests
@@ -432,7 +454,11 @@ class Recogniser:
     def _weight(self, head: int) -> int:
         heads = self.batch.heads
         at, length = heads[head + columns.STATE_AT], heads[head + columns.STATE_LENGTH]
-        return weight_of(self.batch.body[at : at + length], heads[head + columns.TRACE_LO])
+        state = self.batch.body[at : at + length]
+        weight = weight_of(state, heads[head + columns.TRACE_LO])
+        if weight == MISSING and b"ot=" in state and self.settings.sampling == "honour":
+            self.dropped["sampling"] += 1
+        return weight
 
     # What is known of a group.
 
@@ -451,9 +477,9 @@ class Recogniser:
                     candidates.append(Candidate(None, ignore.reason, ignore.match.kinds, conditions))
         known = Known(
             tuple(candidates),
-            self.strings.number(self.clock_of(resource)),
+            self.strings.identity(self.clock_of(resource)),
             hash(tuple(sorted(resource.attributes.items()))),
-            self.strings.number(group.scope),
+            hash(group.scope),
             tuple(self._resource_label(resource, label.attributes) for label in self.settings.labels.declared),
         )
         self.known[number] = known
@@ -498,7 +524,7 @@ class Recogniser:
             path=slots(profile.path),
             route=slots(profile.route),
             outcome=tuple(self._evidence(evidence) for evidence in profile.outcome),
-            within=MISSING if profile.within is None else self.strings.number(profile.within),
+            within=MISSING if profile.within is None else hash(profile.within),
         )
 
     def _way(self, stamp: Stamp) -> Way:
@@ -552,6 +578,12 @@ def may_match(match: Match, group: Group, resource: Resource) -> bool:
         if condition.pattern is not None and not condition.pattern.fullmatch(value or ""):
             return False
     return True
+
+
+def unnumbered(identity: str, pattern: re.Pattern[str] | None) -> str:
+    """A numbered id without its number: the group of the pattern. Any other id as it is."""
+    match = pattern.fullmatch(identity) if pattern is not None else None
+    return match[1] if match else identity
 
 
 def as_double(bits: int) -> float:

@@ -50,7 +50,7 @@ REQUEST_ID: Final = 29
 """64-bit hash of the request's id, the same for all sequences of one request."""
 SEQUENCE_ID: Final = 30
 MODEL: Final = 31
-"""Interned string, as are all that follow but the last."""
+"""Number of a text (`recognise.Strings`), as are class and the declared labels."""
 CLASS: Final = 32
 ROUTE: Final = 33
 CALL: Final = 34
@@ -58,7 +58,7 @@ CALL: Final = 34
 WEIGHT: Final = 35
 """Requests that this span stands for, in units of 1/WEIGHT_ONE; MISSING where it does not say."""
 WITHIN: Final = 36
-"""Interned scope whose span of the same process and parent encloses this one, or MISSING."""
+"""Hash of the scope whose span of the same process and parent encloses this one, or MISSING."""
 SCOPE: Final = 37
 COUNTED: Final = 38
 """1 where the fate of the span was counted when it came, so that it is not counted again."""

@@ -155,10 +155,9 @@ def rows_of(
     request: Request, judged: Iterable[tuple[Measured, Mapping[str, Judgement]]], tally: Tally
 ) -> Iterator[dict[str, Any]]:
     """What `replay --requests` writes: nothing that is not known is a number."""
-    labels = tally.labels_of(request)
     for row, judgements in judged:
         if row.boundary in tally.published and not row.open:
-            yield row_of(row, judgements, labels)
+            yield row_of(row, judgements, request.texts)
 
 
 def row_of(row: Measured, judgements: Mapping[str, Judgement], labels: Mapping[str, str]) -> dict[str, Any]:

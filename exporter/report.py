@@ -84,12 +84,12 @@ def _notes(pipeline: "Pipeline") -> list[str]:
 
 
 def _clocks(pipeline: "Pipeline") -> list[dict[str, Any]]:
-    texts = pipeline.strings.texts
+    text = pipeline.strings.text
     return sorted(
         (
             {
-                "reference": texts[outer],
-                "clock": texts[inner],
+                "reference": text(outer),
+                "clock": text(inner),
                 "offset_s": None if bound.offset is None else seconds(bound.offset),
                 "error_s": None if bound.error is None else seconds(bound.error),
             }
@@ -148,7 +148,7 @@ def summary(distribution: Distribution) -> dict[str, Any]:
 
 def _window(tally: Tally, length_ns: int) -> dict[str, Any]:
     window = tally.windows.windows[length_ns]
-    end_ns = window.end_ns if window.end else None
+    end_ns = window.end_ns if window.last else None
     return {
         "from_unix_nano": None if end_ns is None else end_ns - length_ns,
         "to_unix_nano": end_ns,

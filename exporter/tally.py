@@ -12,23 +12,22 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import islice, product
 from typing import Final, NamedTuple
 
 from exporter import record
 from exporter.config import Settings
-from exporter.histogram import LAYOUT, slot_of_ns
+from exporter.histogram import LIMIT_NS, slot_of_ns
 from exporter.judge import Judgement, is_sample, judge, outermost, selects, value_of
-from exporter.measure import Measured, Request, classify, label_text
-from exporter.recognise import Strings
+from exporter.measure import Measured, Request, classify
+from exporter.recognise import OTHER, Strings
 from exporter.record import MISSING
 from exporter.window import Windows
 from slo_rules.slo import SLO, Objective
 from slo_rules.vocabulary import METRICS, OUTCOMES
 
-OTHER: Final = "other"
 EVIDENCE: Final = "span"
 """What tells of arrivals: spans, which come when the request has ended."""
-LARGEST_NS: Final = LAYOUT.highest * 1_000
 
 TTFT_EDGES: Final = (
     "0.001", "0.005", "0.01", "0.02", "0.04", "0.06", "0.08", "0.1", "0.25", "0.5", "0.75", "1", "2.5", "5", "7.5",
@@ -47,7 +46,6 @@ class Exemplar(NamedTuple):
     trace_hi: int
     trace_lo: int
     span: int
-    value_ns: int
     time_ns: int
 
 
@@ -58,7 +56,8 @@ class Histogram:
     edges_ns: tuple[int, ...]
     counts: list[int]
     sum: int = 0
-    exemplars: dict[int, Exemplar] = field(default_factory=dict)
+    exemplars: dict[int, tuple[Exemplar, int]] = field(default_factory=dict)
+    """By bucket: the newest request in it, and its value."""
 
     @classmethod
     def empty(cls, edges_ns: tuple[int, ...]) -> "Histogram":
@@ -70,7 +69,7 @@ class Histogram:
         place = bisect_left(self.edges_ns, value_ns)
         self.counts[place] += weight
         self.sum += value_ns * weight
-        self.exemplars[place] = exemplar
+        self.exemplars[place] = (exemplar, value_ns)
 
 
 EVALUATION_EDGES_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -93,14 +92,14 @@ class Evaluations:
 class Distribution:
     """Everything since the start of one metric at one boundary, for the report."""
 
-    slots: Counter[int] = field(default_factory=Counter)
+    slots: dict[int, int] = field(default_factory=dict)
     count: int = 0
     sum: int = 0
     largest_ns: int = 0
 
-    def add(self, value_ns: int, weight: int) -> None:
-        """Count one value."""
-        self.slots[slot_of_ns(value_ns)] += weight
+    def add(self, value_ns: int, slot: int, weight: int) -> None:
+        """Count one value, whose slot in the layout is known."""
+        self.slots[slot] = self.slots.get(slot, 0) + weight
         self.count += weight
         self.sum += value_ns * weight
         self.largest_ns = max(self.largest_ns, value_ns)
@@ -122,6 +121,8 @@ class Series:
     tpot: dict[str, Histogram] = field(default_factory=dict)
     completion: dict[str, Histogram] = field(default_factory=dict)
     phase: dict[str, Histogram] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    """Window series by metric or phase."""
 
 
 @dataclass(slots=True)
@@ -181,6 +182,7 @@ class Tally:
         self.slo_counts = {slo.name: SloCounts() for slo in self.slos}
         self.values: dict[str, set[str]] = {name: set() for name in self.label_names}
         self.numbers: dict[tuple[str, ...], int] = {}
+        self.next_number = 0
         self.series: dict[tuple[str, ...], Series] = {}
         self.traffic: dict[tuple[str, str], Traffic] = {}
         self.totals: dict[str, Totals] = {}
@@ -191,6 +193,7 @@ class Tally:
         self.unmatched: Counter[str] = Counter()
         self.first_ns: int | None = None
         self.last_ns: int | None = None
+        self._start_at_zero()
 
     def _declare(self, settings: Settings, slos: Sequence[SLO]) -> None:
         self.settings = settings
@@ -214,12 +217,38 @@ class Tally:
                 histograms = getattr(series, metric)
                 for key in [key for key, each in histograms.items() if each.edges_ns != self.edges[metric]]:
                     del histograms[key]
+        self._start_at_zero()
+
+    def _start_at_zero(self) -> None:
+        """Begin to count what SLOs speak of: a counter that began with its first event would hide it from increase().
+
+        Which models and classes there are is known as far as selectors, class rules and default labels say.
+        """
+        self.lasting: set[tuple[str, ...]] = set()
+        for slo in self.slos:
+            for boundary in sorted({objective.boundary for objective in slo.objectives} & self.published):
+                for values in islice(product(*self._foreseen(slo)), self.settings.limits.label_values):
+                    capped = self._capped(dict(zip(self.label_names, values, strict=True)))
+                    self.lasting |= {(boundary, *capped), (boundary, capped[1])}
+                    self.traffic.setdefault((boundary, capped[1]), Traffic(0))
+                    if (boundary, *capped) not in self.series:
+                        self._series((boundary, *capped), 0)
+
+    def _foreseen(self, slo: SLO) -> Iterator[tuple[str, ...]]:
+        """The values of each label that an SLO's requests may have, as far as they are known beforehand."""
+        selected = dict(slo.selector)
+        labels = self.settings.labels
+        known: dict[str, tuple[str, ...]] = {label.name: (label.default,) for label in labels.declared}
+        known["model"] = (labels.model_default,)
+        known["class"] = tuple(dict.fromkeys(("default", *(rule.name for rule in self.settings.classes))))
+        for name in self.label_names:
+            yield selected.get(name, known[name])
 
     # Counting.
 
     def count(self, request: Request, now_ns: int, *, in_windows: bool) -> list[tuple[Measured, dict[str, Judgement]]]:
         """Count one request at all its boundaries; gives them back with what the SLOs say of each."""
-        labels = self.labels_of(request)
+        labels = request.texts
         self.negative += request.negative
         if any(not row.open for row in request.boundaries):
             evicted = any(row.evicted for row in request.boundaries)
@@ -233,14 +262,17 @@ class Tally:
 
     def labels_of(self, request: Request) -> dict[str, str]:
         """The labels of a request, as the spans give them: not yet bounded."""
-        texts, declared = self.strings.texts, self.settings.labels.declared
-        labels = {"model": label_text(request.model, texts, self.settings.labels.model_default)}
+        declared = self.settings.labels.declared
+        labels = {"model": self._text(request.model, self.settings.labels.model_default)}
         for label, number in zip(declared, request.labels, strict=True):
-            labels[label.name] = label_text(number, texts, label.default)
-        own = None if request.klass == MISSING else texts[request.klass]
+            labels[label.name] = self._text(number, label.default)
+        own = None if request.klass == MISSING else self.strings.text(request.klass)
         rules = [(rule.name, rule.when) for rule in self.settings.classes]
         labels["class"] = classify(own, rules, labels)
         return labels
+
+    def _text(self, number: int, default: str) -> str:
+        return default if number == MISSING else self.strings.text(number)
 
     def _capped(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Label values within their bounds: model, class, then the declared ones."""
@@ -321,39 +353,59 @@ class Tally:
 
     def _values(self, row: Measured, totals: Totals, series: Series, weight: int, at_ns: int, in_windows: bool) -> None:
         exemplar = exemplar_of(row, at_ns)
-        if row.completion is not None:
-            self._cumulate(series.completion, row.outcome, "completion", row.completion.ns, weight, exemplar)
-        if is_sample("ttft", row) and row.ttft is not None:
-            self._cumulate(series.ttft, row.first_token_from or "", "ttft", row.ttft.ns, weight, exemplar)
-        if is_sample("tpot", row) and row.tpot_ns is not None:
-            self._cumulate(series.tpot, self.settings.tpot.formula, "tpot", row.tpot_ns, weight, exemplar)
         for metric in METRICS:
             value = value_of(metric, row)
-            if value is not None and is_sample(metric, row):
-                self._sample(
-                    totals.metrics[metric], (metric, *series.labels), metric, value.ns, weight, at_ns, in_windows
-                )
+            if value is None:
+                continue
+            sample = is_sample(metric, row)
+            if sample or metric == "completion":
+                key = self._histogram_key(metric, row)
+                self._cumulate(getattr(series, metric), key, metric, value.ns, weight, exemplar)
+            if sample:
+                number = series.numbers.get(metric)
+                if number is None:
+                    number = series.numbers[metric] = self.number(metric, *series.labels)
+                self._sample(totals.metrics[metric], number, metric, value.ns, weight, at_ns, in_windows)
         for phase, ns in row.phases.items():
             self._cumulate(series.phase, phase, "phase", ns, weight, exemplar)
-            distribution = totals.phases.setdefault(phase, Distribution())
-            self._sample(distribution, ("phase", phase, *series.labels), "phase", ns, weight, at_ns, in_windows)
+            number = series.numbers.get(phase)
+            if number is None:
+                number = series.numbers[phase] = self.number("phase", phase, *series.labels)
+            distribution = totals.phases.get(phase)
+            if distribution is None:
+                distribution = totals.phases[phase] = Distribution()
+            self._sample(distribution, number, "phase", ns, weight, at_ns, in_windows)
+
+    def _histogram_key(self, metric: str, row: Measured) -> str:
+        """The label by which a metric's histogram is told apart: where a first token came from, formula, outcome."""
+        if metric == "ttft":
+            return row.first_token_from or ""
+        return row.outcome if metric == "completion" else self.settings.tpot.formula
 
     def _cumulate(
         self, histograms: dict[str, Histogram], key: str, metric: str, ns: int, weight: int, exemplar: Exemplar
     ) -> None:
-        if key not in histograms:
-            histograms[key] = Histogram.empty(self.edges[metric])
-        histograms[key].add(ns, weight, exemplar._replace(value_ns=ns))
+        histogram = histograms.get(key)
+        if histogram is None:
+            histogram = histograms[key] = Histogram.empty(self.edges[metric])
+        histogram.add(ns, weight, exemplar)
 
     def _sample(
-        self, distribution: Distribution, series: tuple[str, ...], metric: str, ns: int, weight: int, at_ns: int,
+        self,
+        distribution: Distribution,
+        number: int,
+        metric: str,
+        ns: int,
+        weight: int,
+        at_ns: int,
         in_windows: bool,
-    ) -> None:  # fmt: skip
-        if ns > LARGEST_NS:
+    ) -> None:
+        if ns > LIMIT_NS:
             self.out_of_range[metric] += 1
-        distribution.add(ns, weight)
+        slot = slot_of_ns(ns)
+        distribution.add(ns, slot, weight)
         if in_windows:
-            self.windows.add(at_ns, self.number(*series), slot_of_ns(ns), weight)
+            self.windows.add(at_ns, number, slot, weight)
 
     # Judging.
 
@@ -420,18 +472,35 @@ class Tally:
         """The number of a window series."""
         number = self.numbers.get(key)
         if number is None:
-            number = self.numbers[key] = len(self.numbers)
+            number = self.numbers[key] = self.next_number
+            self.next_number += 1
         return number
 
     def expire(self, now_ns: int) -> None:
-        """Drop series that were idle for as long as the setting says."""
+        """Drop series that were idle for as long as the setting says, and make room for other label values.
+
+        Those that SLOs speak of last: they start at zero, and would hide their next event if they started anew with it.
+        """
         oldest = now_ns - self.settings.limits.series_idle_ns
-        for labels in [labels for labels, series in self.series.items() if series.touched_ns < oldest]:
+        idle = [labels for labels, each in self.series.items() if each.touched_ns < oldest]
+        idle = [labels for labels in idle if labels not in self.lasting]
+        for labels in idle:
             del self.series[labels]
-        for key in [
-            key for key, traffic in self.traffic.items() if traffic.touched_ns < oldest and not traffic.in_flight
-        ]:
-            del self.traffic[key]
+        for key in [key for key, each in self.traffic.items() if each.touched_ns < oldest and not each.in_flight]:
+            if key not in self.lasting:
+                del self.traffic[key]
+        if idle:
+            self._forget_values()
+
+    def _forget_values(self) -> None:
+        """Keep the label values and window series of what is still counted or still in a window."""
+        for place, name in enumerate(self.label_names, 1):
+            self.values[name] = {labels[place] for labels in self.series if labels[place] not in (OTHER, "")}
+        counted = {labels for window in self.windows.windows.values() for labels in window.totals}
+        for key, number in list(self.numbers.items()):
+            metric = key[0] in METRICS or key[0] == "phase"
+            if metric and number not in counted and key[-len(self.label_names) - 1 :] not in self.series:
+                del self.numbers[key]
 
     def by_kind(self, kind: str) -> Iterator[tuple[tuple[str, ...], int]]:
         """The window series of one kind: the rest of the key, and the number."""
@@ -448,7 +517,7 @@ def ended_at(row: Measured) -> int:
 def exemplar_of(row: Measured, at_ns: int) -> Exemplar:
     """The trace of a request, as an exemplar."""
     cells = row.row
-    return Exemplar(cells[record.TRACE_HI], cells[record.TRACE_LO], cells[record.SPAN], 0, at_ns)
+    return Exemplar(cells[record.TRACE_HI], cells[record.TRACE_LO], cells[record.SPAN], at_ns)
 
 
 def window_lengths(settings: Settings, slos: Iterable[SLO]) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ class Path(NamedTuple):
     gates: list[int]
     """Of each engine request, the place in `nodes` of the gateway or queue around it, or -1."""
     leaves: list[int]
-    """Places in `nodes` of those that have no other inside."""
+    """Places in `nodes` of those that have an engine, or nothing, right inside."""
     open: bool = False
     """Still in a queue: it has arrived and not ended."""
     announced: bool = False
@@ -146,6 +146,25 @@ class Tree:
         for at in self.above:
             if self._role(at) == ENGINE and self.gate[at] is None and self.above[at] is None:
                 self.gate[at] = self._sole_gate(at, taken)
+        for at in self.above:
+            if self._role(at) == ENGINE:
+                self.gate[at] = self._wait_before(at, self.gate[at])
+        taken = {self.above[at] for at in self.above if self._role(at) == ENGINE}
+        for at in self.above:
+            if self._role(at) == ENGINE and self.gate[at] is None and self.above[at] is None:
+                client = self._client_by_id(self.rows[at][record.REQUEST_ID])
+                self.above[at] = client if client is not None else self._sole_client(at, taken)
+
+    def _wait_before(self, at: int, gate: int | None) -> int | None:
+        """The last wait in a queue that was over when the engine began, where both stand in the same gate."""
+        waits = [
+            wait for wait in self.gates
+            if self._role(wait) == QUEUE and wait != gate and self.gate[wait] == gate
+            and self._same_trace(wait, at)
+            and MISSING != self.rows[wait][record.ENQUEUED] <= self.rows[wait][record.DEQUEUED]
+            and self.rows[wait][record.DEQUEUED] <= self.rows[at][record.START]
+        ]  # fmt: skip
+        return max(waits, key=lambda wait: self.rows[wait][record.DEQUEUED], default=gate)
 
     def _gate_by_id(self, identity: int) -> int | None:
         """The innermost gate of that id, if there is just one."""
@@ -157,16 +176,32 @@ class Tree:
 
     def _sole_gate(self, at: int, taken: set[int | None]) -> int | None:
         """The innermost gate of the trace, if that has one chain of gates and no engine is known to belong to it."""
-        row = self.rows[at]
-        gates = [
-            gate for gate in self.gates
-            if self.rows[gate][record.TRACE_LO] == row[record.TRACE_LO]
-            and self.rows[gate][record.TRACE_HI] == row[record.TRACE_HI]
-        ]  # fmt: skip
+        gates = [gate for gate in self.gates if self._same_trace(gate, at)]
         inner = [gate for gate in gates if not any(self.gate[other] == gate for other in gates)]
         if len(inner) != 1 or taken.intersection(gates) or len(self._chain(inner[0])) < len(gates):
             return None
         return inner[0]
+
+    def _client_by_id(self, identity: int) -> int | None:
+        """The innermost client of that id, if there is just one and it calls no gate."""
+        if identity == MISSING or any(identity in ids for ids in self.ids.values()):
+            return None
+        return self._innermost([at for at in self.clients if self.rows[at][record.REQUEST_ID] == identity])
+
+    def _sole_client(self, at: int, taken: set[int | None]) -> int | None:
+        """The innermost client of a trace without gates, if no engine is known to belong to it."""
+        if any(self._same_trace(gate, at) for gate in self.gates):
+            return None
+        client = self._innermost([client for client in self.clients if self._same_trace(client, at)])
+        return None if client in taken else client
+
+    def _innermost(self, clients: list[int]) -> int | None:
+        inner = [at for at in clients if not any(self.above[other] == at for other in clients)]
+        return inner[0] if len(inner) == 1 else None
+
+    def _same_trace(self, one: int, other: int) -> bool:
+        first, second = self.rows[one], self.rows[other]
+        return (first[record.TRACE_HI], first[record.TRACE_LO]) == (second[record.TRACE_HI], second[record.TRACE_LO])
 
     # Which gates are requests.
 
@@ -313,6 +348,6 @@ class Tree:
             hops=[self.rows[at] for at in places if self._role(at) == HOP],
             parts=[self.rows[at] for at in places if self._role(at) == PART],
             gates=[-1 if gate is None else nodes.index(gate) for gate in gates],
-            leaves=[place for place, at in enumerate(nodes) if at not in inside],
+            leaves=[place for place, at in enumerate(nodes) if at not in inside or at in gates],
             open=bool(nodes) and self._role(nodes[0]) == QUEUE and not ended,
         )

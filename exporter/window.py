@@ -1,12 +1,13 @@
 """Exact sums over sliding windows of event time.
 
 A window of length W is n whole slices, n = W / max(1 s, min(W/60, 10 s)) rounded down. Slice k holds the times in
-((k-1) W/n, k W/n]. A window is read as of the edge `end`: the n slices up to it. What is added goes to its slice; the
-running totals of a window are changed only when a slice enters it, leaves it, or gets a late value while it is inside.
-So a reading costs nothing, and sums are exact whatever the order.
+((k-1) W/n, k W/n]. A window is read as of the edge `end`: the n slices up to it. What is added goes to one small slice
+(a *grain*) that all windows with slices of whole multiples of it share; the running totals of a window change only when
+grains enter it, leave it, or get a late value while inside. So a reading costs nothing, an addition the same however
+many windows there are, and sums are exact whatever the order.
 
 What is summed is up to the caller: amounts are integers under (series, slot), so a histogram is a series with its
-slots and a counter one with a single slot. Memory follows the distinct pairs per slice, not the range.
+slots and a counter one with a single slot. Memory follows the distinct pairs per grain, not the range.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,46 +20,69 @@ SECOND_NS: Final = 1_000_000_000
 NOTHING: Final[Mapping[int, int]] = {}
 
 
-class Slices:
-    """The slices that windows of one slice length share."""
+class Grains:
+    """The values of the windows that share a grain length, `length_ns / count`."""
 
     def __init__(self, length_ns: int, count: int) -> None:
         self.length_ns = length_ns
         self.count = count
-        self.slices: dict[int, dict[int, int]] = {}
+        self.grains: dict[int, dict[int, int]] = {}
+        self.windows: list[Window] = []
+        self.newest = 0
+        """The newest grain that is inside any window: later ones need not be looked for in the totals."""
 
     def index(self, time_ns: int) -> int:
-        """The slice that holds a time."""
+        """The grain that holds a time."""
         return -(-time_ns * self.count // self.length_ns)
 
-    def edge(self, time_ns: int) -> int:
-        """The newest slice that is whole at a time."""
-        return time_ns * self.count // self.length_ns
+    def add(self, time_ns: int, key: int, amount: int) -> None:
+        """Count an amount."""
+        index = -(-time_ns * self.count // self.length_ns)
+        grain = self.grains.get(index)
+        if grain is None:
+            grain = self.grains[index] = {}
+        grain[key] = grain.get(key, 0) + amount
+        if index <= self.newest:
+            for window in self.windows:
+                if window.first <= index <= window.last:
+                    window.change(key, amount)
+
+    def drop(self) -> None:
+        """Forget the grains that no window will need again."""
+        oldest = min(window.first for window in self.windows)
+        for index in [index for index in self.grains if index < oldest]:
+            del self.grains[index]
 
 
 class Window:
-    """One window: its slices and the totals over those inside."""
+    """One window: where it stands and the totals over what is inside. Counted in grains; a slice is some of them."""
 
-    def __init__(self, length_ns: int, slices: Slices) -> None:
+    def __init__(self, length_ns: int, grains: Grains) -> None:
         self.length_ns = length_ns
-        self.slices = slices
-        self.size = length_ns * slices.count // slices.length_ns
-        self.end = 0
+        self.grains = grains
+        self.size = length_ns * grains.count // grains.length_ns
+        self.slice = self.size // slice_count(length_ns)
+        self.last = 0
+        """The newest grain inside; `first` is the oldest."""
         self.totals: dict[int, dict[int, int]] = {}
+        grains.windows.append(self)
+
+    @property
+    def first(self) -> int:
+        """The oldest grain inside."""
+        return self.last - self.size + 1
 
     @property
     def end_ns(self) -> int:
         """The instant as of which it is read."""
-        return self.end * self.slices.length_ns // self.slices.count
-
-    def holds(self, index: int) -> bool:
-        """Whether a slice is inside."""
-        return self.end - self.size < index <= self.end
+        return self.last * self.grains.length_ns // self.grains.count
 
     def change(self, key: int, amount: int) -> None:
         """Add to the totals; what comes to nothing is dropped."""
         series, slot = divmod(key, SLOTS)
-        slots = self.totals.setdefault(series, {})
+        slots = self.totals.get(series)
+        if slots is None:
+            slots = self.totals[series] = {}
         total = slots.get(slot, 0) + amount
         if total:
             slots[slot] = total
@@ -69,29 +93,33 @@ class Window:
 
     def advance(self, time_ns: int) -> None:
         """Read as of the newest whole slice at a time; never backwards."""
-        self.advance_to(self.slices.edge(time_ns))
+        whole = time_ns * self.grains.count // (self.grains.length_ns * self.slice)
+        self._advance_to(whole * self.slice)
 
-    def advance_to(self, end: int) -> None:
-        """Read as of the end of a slice; never backwards."""
-        if end <= self.end:
+    def finish(self, time_ns: int) -> None:
+        """Read as of the end of the slice that holds a time."""
+        self._advance_to(-(-self.grains.index(time_ns) // self.slice) * self.slice)
+
+    def _advance_to(self, last: int) -> None:
+        if last <= self.last:
             return
-        if end - self.end > self.size:
-            self._recount(end)
+        if last - self.last > self.size:
+            self._recount(last)
             return
-        for index in range(self.end + 1, end + 1):
+        for index in range(self.last + 1, last + 1):
             self._apply(index - self.size, -1)
             self._apply(index, 1)
-        self.end = end
+        self.last = last
 
     def _apply(self, index: int, sign: int) -> None:
-        for key, amount in self.slices.slices.get(index, NOTHING).items():
+        for key, amount in self.grains.grains.get(index, NOTHING).items():
             self.change(key, sign * amount)
 
-    def _recount(self, end: int) -> None:
-        self.end = end
+    def _recount(self, last: int) -> None:
+        self.last = last
         self.totals = {}
-        for index in self.slices.slices:
-            if self.holds(index):
+        for index in self.grains.grains:
+            if self.first <= index <= last:
                 self._apply(index, 1)
 
 
@@ -99,46 +127,41 @@ class Windows:
     """Several windows over the same values."""
 
     def __init__(self, lengths_ns: Iterable[int], before: "Windows | None" = None) -> None:
-        """Windows of these lengths; slices are taken over from `before` where it has the same."""
+        """Windows of these lengths; values are taken over from `before` where it has the same grains."""
+        lengths = sorted(set(lengths_ns))
+        old = {} if before is None else {(each.length_ns, each.count): each.grains for each in before.grains}
+        shared: dict[tuple[int, int], Grains] = {}
         self.windows: dict[int, Window] = {}
-        self.slices: list[Slices]
-        old = {} if before is None else {(slices.length_ns, slices.count): slices for slices in before.slices}
-        shared: dict[tuple[int, int], Slices] = {}
-        for length_ns in sorted(set(lengths_ns)):
-            ratio = _reduced(length_ns, slice_count(length_ns))
-            slices = shared.setdefault(ratio, old.get(ratio) or Slices(*ratio))
-            self.windows[length_ns] = Window(length_ns, slices)
-        self.slices = list(shared.values())
+        for length_ns in lengths:
+            ratio = grain_of(length_ns)
+            if ratio not in shared:
+                shared[ratio] = Grains(*ratio)
+                shared[ratio].grains = old.get(ratio, {})
+            self.windows[length_ns] = Window(length_ns, shared[ratio])
+        self.grains: list[Grains] = list(shared.values())
 
     def add(self, time_ns: int, series: int, slot: int, amount: int) -> None:
         """Count an amount at an event time."""
-        if amount == 0:
-            return
-        key = series * SLOTS + slot
-        for slices in self.slices:
-            at = slices.slices.setdefault(slices.index(time_ns), {})
-            at[key] = at.get(key, 0) + amount
-        for window in self.windows.values():
-            if window.holds(window.slices.index(time_ns)):
-                window.change(key, amount)
+        if amount:
+            for grains in self.grains:
+                grains.add(time_ns, series * SLOTS + slot, amount)
 
     def advance(self, time_ns: int) -> None:
-        """Move every window on, and drop the slices that none will need."""
+        """Move every window on, and drop what none will need."""
         for window in self.windows.values():
             window.advance(time_ns)
-        self._drop()
+        self._settle()
 
     def finish(self, time_ns: int) -> None:
         """Read as of the end of the slice that holds a time after which nothing comes."""
         for window in self.windows.values():
-            window.advance_to(window.slices.index(time_ns))
-        self._drop()
+            window.finish(time_ns)
+        self._settle()
 
-    def _drop(self) -> None:
-        for slices in self.slices:
-            oldest = min(window.end - window.size for window in self.windows.values() if window.slices is slices)
-            for index in [index for index in slices.slices if index <= oldest]:
-                del slices.slices[index]
+    def _settle(self) -> None:
+        for grains in self.grains:
+            grains.newest = max(window.last for window in grains.windows)
+            grains.drop()
 
     def slots(self, length_ns: int, series: int) -> Mapping[int, int]:
         """The totals of one series in one window, by slot."""
@@ -154,7 +177,10 @@ def slice_count(length_ns: int) -> int:
     return max(1, length_ns // max(SECOND_NS, min(length_ns // 60, 10 * SECOND_NS)))
 
 
-def _reduced(length_ns: int, count: int) -> tuple[int, int]:
-    """Slice length as a fraction in lowest terms, so that equal slices are shared."""
+def grain_of(length_ns: int) -> tuple[int, int]:
+    """The grain of a window: a second where slices are whole seconds, else the slice; as a fraction of nanoseconds."""
+    count = slice_count(length_ns)
+    if length_ns % (count * SECOND_NS) == 0:
+        return SECOND_NS, 1
     common = gcd(length_ns, count)
     return length_ns // common, count // common

@@ -87,8 +87,16 @@ def span_message(span: dict[str, Any], place: str) -> bytes:
     for event_place, event in members(span, place, "events"):
         parts.append(submessage(11, event_message(event, event_place)))
     for _, link in members(span, place, "links"):
-        parts.append(submessage(13, data(1, identifier(link, "traceId", 16)) + data(2, identifier(link, "spanId", 8))))
+        parts.append(submessage(13, link_message(link)))
     return b"".join(parts)
+
+
+def link_message(link: dict[str, Any]) -> bytes:
+    """A link; one with ids that cannot be read stays empty, and the decoder leaves it out."""
+    try:
+        return data(1, identifier(link, "traceId", 16)) + data(2, identifier(link, "spanId", 8))
+    except Unreadable:
+        return b""
 
 
 def event_message(event: dict[str, Any], place: str) -> bytes:
@@ -165,6 +173,8 @@ def whole(value: Any) -> int | None:
 
 
 def brief(value: Any) -> str:
+    if isinstance(value, (dict, list)):  # may be nested deeper than repr() can follow
+        return "an object" if isinstance(value, dict) else "a list"
     shown = repr(value)
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
@@ -196,7 +206,7 @@ def any_value(value: dict[str, Any], place: str, depth: int) -> bytes:
     if array is not None and depth < DEPTH:
         parts = [submessage(1, any_value(item, where, depth + 1)) for where, item in members(array, place, "values")]
         return submessage(5, b"".join(parts))
-    return submessage(6, b"") if value.get("kvlistValue") is not None else b""
+    return submessage(6, b"") if any(value.get(key) is not None for key in ("kvlistValue", "bytesValue")) else b""
 
 
 def string_value(member: Any) -> bytes:
@@ -213,13 +223,11 @@ def int_value(member: Any) -> bytes:
 
 
 def double_value(member: Any) -> bytes:
-    if isinstance(member, str) and member in ("NaN", "Infinity", "-Infinity"):
-        member = float(member)
-    if isinstance(member, bool) or not isinstance(member, (int, float)):
+    if isinstance(member, bool) or not isinstance(member, (int, float, str)):
         return b""
     try:
-        return b"\x21" + struct.pack("<d", member)
-    except OverflowError:
+        return b"\x21" + struct.pack("<d", float(member))
+    except (ValueError, OverflowError):
         return b""
 
 

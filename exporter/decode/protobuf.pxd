@@ -2,6 +2,10 @@
 cdef unsigned long long SIGN
 cdef unsigned long long MASK
 cdef Py_ssize_t HEAD
+cdef long long LATEST
+cdef int NO_LIST
+cdef int EMPTY_LIST
+cdef int LIST
 cimport cython
 
 cdef class Decoder:
@@ -35,6 +39,7 @@ cdef class Decoder:
     cdef Py_ssize_t resource
     cdef bytes scope
     cdef list refused
+    cdef Py_ssize_t remembered
 
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
     cdef void request(self, Py_ssize_t end) except *
@@ -42,6 +47,8 @@ cdef class Decoder:
     cdef void resource_spans(self, Py_ssize_t start, Py_ssize_t end) except *
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
     cdef void scope_spans(self, Py_ssize_t start, Py_ssize_t end) except *
+    @cython.locals(names=dict)
+    cdef dict names_in(self, bytes scope)
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
     cdef void read_scope(self, Py_ssize_t end) except *
     @cython.locals(row=Py_ssize_t, attributes_from=Py_ssize_t, trace_at=Py_ssize_t,
@@ -52,6 +59,7 @@ cdef class Decoder:
                    stop=Py_ssize_t)
     cdef void span(self, Py_ssize_t start, Py_ssize_t end) except *
     cdef void refuse(self, str reason, Py_ssize_t attributes_from) except *
+    cdef str time_fault(self, long long begin, long long finish)
     cdef str id_fault(self, Py_ssize_t trace_length, Py_ssize_t span_length, Py_ssize_t parent_length)
     @cython.locals(tag=cython.longlong)
     cdef long long status_code(self, Py_ssize_t end, long long code) except? -1
@@ -66,12 +74,12 @@ cdef class Decoder:
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, key_at=Py_ssize_t, key_to=Py_ssize_t, value_at=Py_ssize_t,
                    value_to=Py_ssize_t, values=Py_ssize_t, start=Py_ssize_t, slot=Py_ssize_t, row=Py_ssize_t)
     cdef void attribute(self, Py_ssize_t end) except *
-    @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
+    @cython.locals(tag=cython.longlong, stop=Py_ssize_t, state=cython.int)
     cdef void merged_value(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row) except *
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
-    cdef void value(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row, int depth) except *
-    @cython.locals(tag=cython.longlong, stop=Py_ssize_t, found=cython.bint)
-    cdef void first_of(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row, int depth) except *
+    cdef int value(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row, int depth, int state) except -1
+    @cython.locals(tag=cython.longlong, stop=Py_ssize_t, state=cython.int)
+    cdef int first_of(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row, int depth) except -1
     cdef Py_ssize_t resource_of(self, bytes message) except -1
     cdef Py_ssize_t group_of(self, bytes name) except -1
     @cython.locals(value=cython.longlong)
@@ -81,6 +89,8 @@ cdef class Decoder:
     @cython.locals(at=Py_ssize_t, value=cython.ulonglong, part=cython.ulonglong,
                    shift=cython.int)
     cdef long long varint(self, Py_ssize_t end) except? -1
+    @cython.locals(value=cython.longlong)
+    cdef long long int32(self, Py_ssize_t end) except? -1
     @cython.locals(at=Py_ssize_t, value=cython.ulonglong, part=cython.ulonglong,
                    place=Py_ssize_t)
     cdef long long fixed64(self, Py_ssize_t end) except? -1

@@ -19,10 +19,18 @@ from exporter.decode.columns import BadBody, Batch, Group, Refused, Resource, Wa
 SIGN = 1 << 63
 MASK = (1 << 64) - 1
 HEAD = columns.HEAD
+LATEST = 1 << 62
+"""Times from here on (the year 2116) are refused, so that stamps and intervals can be added without overflow."""
 GROUPS = 10_000
 """Distinct (resource, scope, name) remembered; beyond, all are forgotten and learnt anew."""
+REMEMBERED = 1 << 25
+"""Bytes of names, scopes and resources that are remembered, likewise."""
+ENTRY = 256
+"""What remembering costs beside the text, about."""
 DEPTH = 100
 """Nested groups in unknown fields, as in protobuf's own parser."""
+NO_LIST, EMPTY_LIST, LIST = 0, 1, 2
+"""What an AnyValue was last set to."""
 
 
 class Decoder:
@@ -82,10 +90,11 @@ class Decoder:
         self.resource = 0
         self.scope = b""
         self.refused: list[Refused] = []
+        self.remembered = 0
 
     def decode(self, body: bytes) -> Batch:
         """Columns of one body. Raises BadBody if it is not an ExportTraceServiceRequest."""
-        if len(self.groups) > GROUPS:
+        if len(self.groups) > GROUPS or self.remembered > REMEMBERED:
             self.forget()
         self.body = body
         self.data = memoryview(body)
@@ -142,7 +151,7 @@ class Decoder:
                 self.read_scope(stop)
             else:
                 self.skip(tag, end)
-        self.names = self.scopes.setdefault((self.resource, self.scope), {})
+        self.names = self.names_in(self.scope)
         self.at = start
         while self.at < end:
             tag = self.tag(end)
@@ -152,6 +161,15 @@ class Decoder:
                 self.at = stop
             else:
                 self.skip(tag, end)
+
+    def names_in(self, scope: bytes) -> dict[bytes, int]:
+        """The groups of the present resource and this scope, by the name of their spans."""
+        key = (self.resource, scope)
+        names = self.scopes.get(key)
+        if names is None:
+            names = self.scopes[key] = {}
+            self.remembered += ENTRY + len(scope)
+        return names
 
     def read_scope(self, end: int) -> None:
         while self.at < end:
@@ -204,7 +222,7 @@ class Decoder:
             elif tag == 0x41:  # end_time_unix_nano = 8
                 finish = self.fixed64(end)
             elif tag == 0x30:  # kind = 6
-                kind = self.varint(end)
+                kind = self.int32(end)
             elif tag == 0x7A:  # status = 15
                 stop = self.length(end)
                 status = self.status_code(stop, status)
@@ -214,7 +232,7 @@ class Decoder:
                 state_length = stop - self.at
                 self.at = stop
             elif tag == 0x60:  # dropped_events_count = 12
-                dropped = self.varint(end)
+                dropped = self.int32(end)
             elif tag == 0x5A or tag == 0x6A:  # events = 11, links = 13
                 self.at = self.length(end)
                 more = True
@@ -231,9 +249,8 @@ class Decoder:
         if (self.heads[row] == 0 and self.heads[row + 1] == 0) or self.heads[row + 2] == 0:
             self.refuse("trace_id and span_id must not be zero", attributes_from)
             return
-        if begin <= 0 or finish < begin:
-            self.refuse(f"end_time_unix_nano must not be before start_time_unix_nano, found {begin} to {finish}",
-                        attributes_from)  # fmt: skip
+        if begin <= 0 or finish < begin or finish >= LATEST:
+            self.refuse(self.time_fault(begin, finish), attributes_from)
             return
         self.heads[row + 4] = begin
         self.heads[row + 5] = finish
@@ -264,11 +281,18 @@ class Decoder:
             return f"span_id must have 8 bytes, found {span_length}"
         return f"parent_span_id must have 8 bytes or none, found {parent_length}"
 
+    def time_fault(self, begin: int, finish: int) -> str:
+        if begin == 0:
+            return "start_time_unix_nano must be given"
+        if begin < 0 or finish < 0 or finish >= LATEST:
+            return f"times must be below 2^62 nanoseconds, found {begin & MASK} to {finish & MASK}"
+        return f"end_time_unix_nano must not be before start_time_unix_nano, found {begin} to {finish}"
+
     def status_code(self, end: int, code: int) -> int:
         while self.at < end:
             tag = self.tag(end)
             if tag == 0x18:  # code = 3
-                code = self.varint(end)
+                code = self.int32(end)
             else:
                 self.skip(tag, end)
         return code
@@ -379,27 +403,39 @@ class Decoder:
         if values > 1:  # parts of one message merge: the last value that is set wins
             self.merged_value(start, end, row)
         elif values:
-            self.value(value_at, value_to, row, 0)
+            self.value(value_at, value_to, row, 0, NO_LIST)
         if self.attributes[row + 1] != 0:
             self.attribute_count += 1
         self.at = end
 
     def merged_value(self, start: int, end: int, row: int) -> None:
         self.at = start
+        state = NO_LIST
         while self.at < end:
             tag = self.tag(end)
             if tag == 0x12:
                 stop = self.length(end)
-                self.value(self.at, stop, row, 0)
+                state = self.value(self.at, stop, row, 0, state)
                 self.at = stop
             else:
                 self.skip(tag, end)
 
-    def value(self, start: int, end: int, row: int, depth: int) -> None:
-        """An AnyValue into the attribute at `row`; left as it is where no member is set."""
+    def value(self, start: int, end: int, row: int, depth: int, state: int) -> int:
+        """An AnyValue into the attribute at `row`; left as it is where no member is set.
+
+        `state` says whether what was set last is a list, as parts of a list merge, too; the new state is given back.
+        """
         self.at = start
         while self.at < end:
             tag = self.tag(end)
+            if tag == 0x2A:  # array_value = 5
+                stop = self.length(end)
+                if state == NO_LIST:
+                    self.attributes[row + 1] = 5
+                if state != LIST:
+                    state = self.first_of(self.at, stop, row, depth)
+                self.at = stop
+                continue
             if tag == 0x0A:  # string_value = 1
                 stop = self.length(end)
                 self.attributes[row + 1] = 1
@@ -415,29 +451,31 @@ class Decoder:
             elif tag == 0x10:  # bool_value = 2
                 self.attributes[row + 1] = 2
                 self.attributes[row + 2] = 1 if self.varint(end) != 0 else 0
-            elif tag == 0x2A:  # array_value = 5
-                stop = self.length(end)
-                self.attributes[row + 1] = 5
-                self.first_of(self.at, stop, row, depth)
-                self.at = stop
             elif tag == 0x32 or tag == 0x3A:  # kvlist_value = 6, bytes_value = 7
                 self.at = self.length(end)
                 self.attributes[row + 1] = 5
+            elif tag == 0x40:  # string_value_strindex = 8, of profiles
+                self.varint(end)
+                self.attributes[row + 1] = 5
             else:
                 self.skip(tag, end)
+                continue
+            state = NO_LIST
+        return state
 
-    def first_of(self, start: int, end: int, row: int, depth: int) -> None:
+    def first_of(self, start: int, end: int, row: int, depth: int) -> int:
         self.at = start
-        found = False
+        state = EMPTY_LIST
         while self.at < end:
             tag = self.tag(end)
-            if tag == 0x0A and not found and depth == 0:  # values = 1
+            if tag == 0x0A and state == EMPTY_LIST and depth == 0:  # values = 1
                 stop = self.length(end)
-                self.value(self.at, stop, row, depth + 1)
+                self.value(self.at, stop, row, depth + 1, NO_LIST)
                 self.at = stop
-                found = True
+                state = LIST
             else:
                 self.skip(tag, end)
+        return state
 
     # What is remembered.
 
@@ -470,6 +508,7 @@ class Decoder:
             known = len(self.resources)
             self.resources.append(Resource(resource_attributes(message)))
             self.resource_ids[message] = known
+            self.remembered += ENTRY + len(message)
         return known
 
     def group_of(self, name: bytes) -> int:
@@ -478,6 +517,7 @@ class Decoder:
             group = len(self.groups)
             self.groups.append(Group(self.resource, text(self.scope), text(name)))
             self.names[name] = group
+            self.remembered += ENTRY + len(name)
         return group
 
     # The wire.
@@ -511,6 +551,11 @@ class Decoder:
                 raise BadBody(f"byte {at}: a number of more than 10 bytes")
         self.at = at
         return ((value & MASK) ^ SIGN) - SIGN
+
+    def int32(self, end: int) -> int:
+        """A number of 32 bits, of which protobuf ignores what is above them."""
+        value = self.varint(end)
+        return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
     def fixed64(self, end: int) -> int:
         if end - self.at < 8:
@@ -608,6 +653,8 @@ def resource_attributes(message: bytes) -> dict[str, str]:
     found = {}
     for attribute in attributes:
         kind = attribute.value.WhichOneof("value")
-        if kind in ("string_value", "int_value", "double_value", "bool_value"):
+        if kind == "bool_value":
+            found[attribute.key] = "true" if attribute.value.bool_value else "false"
+        elif kind in ("string_value", "int_value", "double_value"):
             found[attribute.key] = str(getattr(attribute.value, kind))
     return found

@@ -81,7 +81,7 @@ class _Scrape:
         yield self.family("inference_window_phase_seconds", self._phase_percentiles())
         yield self.family("inference_window_samples", self._samples())
         yield self.family("inference_window_error_ratio", self._error_ratios())
-        ends = [window.end_ns for window in self.tally.windows.windows.values() if window.end]
+        ends = [window.end_ns for window in self.tally.windows.windows.values() if window.last]
         yield self.family("inference_window_end_timestamp_seconds", [Point((), max(ends) / SECOND)] if ends else ())
         rates: dict[str, Callable[[int, int], int]] = {
             "arrivals": lambda arrivals, _: arrivals,
@@ -248,15 +248,13 @@ class _Scrape:
     # Around and about itself.
 
     def surroundings(self) -> Iterator[Family]:
-        texts = self.pipeline.strings.texts
+        text = self.pipeline.strings.text
         bounds = list(self.pipeline.offsets.newest())
         offsets = (
-            Point((texts[a], texts[b]), bound.offset / SECOND) for a, b, bound in bounds if bound.offset is not None
+            Point((text(a), text(b)), bound.offset / SECOND) for a, b, bound in bounds if bound.offset is not None
         )
         yield self.family("inference_clock_offset_seconds", offsets)
-        errors = (
-            Point((texts[a], texts[b]), bound.error / SECOND) for a, b, bound in bounds if bound.error is not None
-        )
+        errors = (Point((text(a), text(b)), bound.error / SECOND) for a, b, bound in bounds if bound.error is not None)
         yield self.family("inference_clock_offset_error_seconds", errors)
         declared = (Point((model,), number) for model, number in self.pipeline.settings.accelerators)
         yield self.family("inference_accelerators", declared)
@@ -319,7 +317,7 @@ def histogram_point(labels: tuple[str, ...], histogram: Histogram) -> HistogramP
         tuple(edge / SECOND for edge in histogram.edges_ns),
         [units(count) for count in histogram.counts],
         float(Fraction(histogram.sum, WEIGHT_ONE * SECOND)),
-        {place: exemplar(found, found.value_ns / SECOND) for place, found in histogram.exemplars.items()},
+        {place: exemplar(found, ns / SECOND) for place, (found, ns) in histogram.exemplars.items()},
     )
 
 

@@ -1,0 +1,20 @@
+# Types for the compiled build; join.py is the program.
+cimport cython
+
+cdef unsigned long long ODD
+cdef unsigned long long MASK
+
+cdef class Marks:
+    cdef public Py_ssize_t count
+    cdef Py_ssize_t limit
+    cdef Py_ssize_t mask
+    cdef unsigned long long[::1] table
+
+    cpdef void add(self, unsigned long long mark) except *
+    @cython.locals(at=Py_ssize_t)
+    cdef Py_ssize_t place(self, unsigned long long mark) except -1
+    @cython.locals(marks="unsigned long long[::1]", mark="unsigned long long", index=Py_ssize_t)
+    cdef void grow(self) except *
+
+@cython.locals(mark="unsigned long long", cell=Py_ssize_t)
+cpdef unsigned long long fingerprint(row) except? 1
