@@ -110,6 +110,12 @@ def reading_ns(slot: int) -> int:
     return LAYOUT.highest_equivalent(slot) * 1000
 
 
+def error_ratio(slot: int) -> Fraction:
+    """By how much of itself a duration in this slot may lie below its reading, the rounding up to 1 us included."""
+    least_ns = max(1, LAYOUT.lowest_equivalent(slot) * 1000 - 999)
+    return Fraction(reading_ns(slot) - least_ns, least_ns)
+
+
 def quantile_slot(counts: Mapping[int, int], percentile: Fraction) -> int | None:
     """The slot of a percentile (in percent, above 0) by nearest rank; None where nothing is counted.
 

@@ -258,7 +258,8 @@ class Table:
         again, paths = NEVER, []
         done: set[int] = set()
         waiting: set[int] = set()
-        for places, path in Tree(rows).paths():
+        tree = Tree(rows)
+        for places, path in tree.paths():
             newest = max(rows[at][record.SEEN] for at in places)
             oldest = min(rows[at][record.SEEN] for at in places)
             announced = not gathering.waiting.isdisjoint(node[record.SPAN] for node in path.nodes)
@@ -274,6 +275,8 @@ class Table:
             else:
                 done.update(places)
                 paths.append(path._replace(announced=announced, evicted=path.open, open=False))
+        # A span that is part of no request may still be what ties the spans of one together.
+        waiting |= tree.above_any(waiting.union(at for at in rows if rows[at][record.SEEN] > ripe))
         self._settle(gathering, rows, done, waiting, ripe, again, fate)
         return paths
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from exporter.histogram import LAYOUT, quantile_slot, reading_ns
+from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
 from exporter.tally import (
     BAD,
@@ -139,7 +139,7 @@ def summary(distribution: Distribution) -> dict[str, Any]:
         "count": requests(distribution.count),
         "mean": seconds(Fraction(distribution.sum, distribution.count)),
         "max": seconds(distribution.largest_ns),
-        "error_ratio": float(max(LAYOUT.error_ratio(slot) for slot in slots)),
+        "error_ratio": float(max(error_ratio(slot) for slot in slots)),
     } | {f"p{percentile}": seconds(reading_ns(slot)) for percentile, slot in zip(PERCENTILES, slots, strict=True)}
 
 

@@ -7,7 +7,7 @@ Hops and parts add facts to the node around them.
 Everything is decided from the rows in the order of their start, so the result does not depend on how they came.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from exporter import record
@@ -90,6 +90,16 @@ class Tree:
             found = self._parent(found)
         return None
 
+    def above_any(self, places: Iterable[int]) -> set[int]:
+        """Every span above these, of whatever role."""
+        found: set[int] = set()
+        for at in places:
+            above = self._parent(at)
+            while above is not None and above not in found:
+                found.add(above)
+                above = self._parent(above)
+        return found
+
     def _nest_siblings(self) -> None:
         """A gateway span that its process starts beside the server span that encloses it goes below that."""
         for at in self.above:
@@ -146,25 +156,30 @@ class Tree:
         for at in self.above:
             if self._role(at) == ENGINE and self.gate[at] is None and self.above[at] is None:
                 self.gate[at] = self._sole_gate(at, taken)
-        for at in self.above:
+        waits = [gate for gate in self.gates if self._is_wait(gate)]
+        for at in self.above if waits else ():
             if self._role(at) == ENGINE:
-                self.gate[at] = self._wait_before(at, self.gate[at])
+                self.gate[at] = self._wait_before(at, waits)
         taken = {self.above[at] for at in self.above if self._role(at) == ENGINE}
         for at in self.above:
             if self._role(at) == ENGINE and self.gate[at] is None and self.above[at] is None:
                 client = self._client_by_id(self.rows[at][record.REQUEST_ID])
                 self.above[at] = client if client is not None else self._sole_client(at, taken)
 
-    def _wait_before(self, at: int, gate: int | None) -> int | None:
-        """The last wait in a queue that was over when the engine began, where both stand in the same gate."""
-        waits = [
-            wait for wait in self.gates
-            if self._role(wait) == QUEUE and wait != gate and self.gate[wait] == gate
-            and self._same_trace(wait, at)
-            and MISSING != self.rows[wait][record.ENQUEUED] <= self.rows[wait][record.DEQUEUED]
-            and self.rows[wait][record.DEQUEUED] <= self.rows[at][record.START]
+    def _is_wait(self, gate: int) -> bool:
+        """Whether a span tells of a wait in a queue from its begin to its end."""
+        row = self.rows[gate]
+        return row[record.ROLE] == QUEUE and MISSING != row[record.ENQUEUED] <= row[record.DEQUEUED]
+
+    def _wait_before(self, at: int, waits: list[int]) -> int | None:
+        """The last wait that was over when the engine began and stands beside it, else the engine's gate."""
+        gate, start = self.gate[at], self.rows[at][record.START]
+        beside = [
+            wait for wait in waits
+            if wait != gate and self.gate[wait] == gate
+            and self.rows[wait][record.DEQUEUED] <= start and self._same_trace(wait, at)
         ]  # fmt: skip
-        return max(waits, key=lambda wait: self.rows[wait][record.DEQUEUED], default=gate)
+        return max(beside, key=lambda wait: self.rows[wait][record.DEQUEUED], default=gate)
 
     def _gate_by_id(self, identity: int) -> int | None:
         """The innermost gate of that id, if there is just one."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from exporter import record, tally
 from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
-from exporter.histogram import LAYOUT, quantile_slot, reading_ns
+from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
 from exporter.report import PERCENTILES, SECOND, objective_verdict
 from exporter.tally import EVALUATION_EDGES_S, EVIDENCE, Histogram, Tally
@@ -116,16 +116,16 @@ class _Scrape:
                     yield Point((*key, metric, format_duration(length)), units(count))
 
     def _error_ratios(self) -> Iterator[Point]:
-        """The bound of any reading that is shown: that of the largest slot width among the shown."""
+        """The worst of the readings that are shown."""
         for metric in METRICS:
-            shown = [
-                max(self.tally.windows.slots(length, number), default=None)
+            windows = [
+                self.tally.windows.slots(length, number)
                 for _, number in self.tally.by_kind(metric)
                 for length in self.tally.window_lengths
             ]
-            slots = [slot for slot in shown if slot is not None]
-            if slots:
-                yield Point((metric,), float(max(LAYOUT.error_ratio(slot) for slot in slots)))
+            read = {quantile_slot(slots, Fraction(percentile)) for slots in windows for percentile in PERCENTILES}
+            if shown := read - {None}:
+                yield Point((metric,), float(max(error_ratio(slot) for slot in shown if slot is not None)))
 
     def _rates(self, choose: Callable[[int, int], int]) -> Iterator[Point]:
         for boundary, klass in self.tally.traffic:
