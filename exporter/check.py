@@ -15,7 +15,8 @@ def check_files(paths: Iterable[str], environment: Mapping[str, str]) -> list[Pr
     problems: list[Problem] = []
     settings, slos, own = Settings(), [], []
     configurations: list[tuple[str, str]] = []
-    for path in dict.fromkeys(paths):
+    paths = list(dict.fromkeys(paths))
+    for path in paths:
         text = read_text(path, problems)
         if _is_configuration(text, path, environment):
             configurations.append((path, text))
@@ -27,6 +28,10 @@ def check_files(paths: Iterable[str], environment: Mapping[str, str]) -> list[Pr
                 own += [(profile, node) for profile in read_profiles([node])]
             elif kind is None or kind.choice(*KINDS) == "SLO":
                 slos.append(node)
+    for path in settings.profiles:
+        if path not in paths:
+            text = read_text(path, problems)
+            own += [(p, node) for node in read(text, path, problems, environment) for p in read_profiles([node])]
     check_names(own)
     profiles: list[SourceProfile] = [*(profile for profile, _ in own), *built_in()]
     for path, text in configurations:

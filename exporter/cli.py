@@ -59,8 +59,8 @@ def _overrides(listen: str | None, lifecycle: bool) -> "Callable[[Settings], Set
 
     address = None
     if listen is not None:
-        host, _, port = listen.rpartition(":")
-        if not port.isdecimal() or int(port) > 65535:
+        host, colon, port = listen.rpartition(":")
+        if not colon or not port.isdecimal() or int(port) > 65535:
             raise click.BadParameter(f"must be [HOST]:PORT, found {listen}", param_hint="--web.listen-address")
         address = Address(host.strip("[]"), int(port))
 
@@ -74,12 +74,26 @@ def _overrides(listen: str | None, lifecycle: bool) -> "Callable[[Settings], Set
 
 
 def _log(level: str, log_format: str) -> None:
-    fields = '{"time":"%(asctime)s","level":"%(levelname)s","message":"%(message)s"}'
-    plain = "time=%(asctime)s level=%(levelname)s %(message)s"
-    names = {"warn": "WARNING"}
-    logging.basicConfig(
-        level=names.get(level, level.upper()), stream=sys.stderr, format=fields if log_format == "json" else plain
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines(log_format))
+    logging.basicConfig(level={"warn": "WARNING"}.get(level, level.upper()), handlers=[handler])
+
+
+class _Lines(logging.Formatter):
+    """One line a record, whatever the message holds."""
+
+    def __init__(self, log_format: str) -> None:
+        super().__init__()
+        self._json = log_format == "json"
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+        message = record.getMessage()
+        if record.exc_info:
+            message += "\n" + self.formatException(record.exc_info)
+        if self._json:
+            return json.dumps({"time": time, "level": record.levelname.lower(), "msg": message})
+        return f"time={time} level={record.levelname.lower()} msg={json.dumps(message, ensure_ascii=False)}"
 
 
 @main.command(epilog="Example: goodput-exporter replay --slo.file slo.yaml recorded/ --requests requests.jsonl")
@@ -115,25 +129,30 @@ def replay(
                         out.write(json.dumps(row) + "\n")
 
             pipeline = Pipeline(*declared, replay=True, lateness_ns=lateness_ns, sealed=sealed)
-            _replay(pipeline, paths)
+            lost = _replay(pipeline, paths)
         except (Problems, Unreadable, OSError) as error:
             _fail(str(error))
     _print_report(pipeline.report(), as_json)
+    if lost:
+        click.echo(f"{lost} {'body was' if lost == 1 else 'bodies were'} not OTLP and left out", err=True)
+        sys.exit(1)
 
 
-def _replay(pipeline: Any, paths: tuple[str, ...]) -> None:
-    """Feed every body; what is wrong with one is told on standard error and loses nothing else."""
+def _replay(pipeline: Any, paths: tuple[str, ...]) -> int:
+    """Feed every body; how many were not OTLP. What is wrong with one is told on standard error, and costs only it."""
     from exporter.replay import bodies, feed, files_of
 
-    found = files_of(paths)
+    found, lost = files_of(paths), 0
     with _progress(sum(path.stat().st_size for path in found if path.exists())) as advance:
         for path in found:
             for body in bodies(path):
-                fault = feed(pipeline, body)
-                if fault is not None:
+                taken, fault = feed(pipeline, body)
+                lost += not taken
+                if fault:
                     click.echo(fault, err=True)
                 advance(len(body.content))
     pipeline.finish()
+    return lost
 
 
 @contextmanager

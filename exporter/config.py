@@ -62,7 +62,7 @@ class Receive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Web:
-    """Where metrics, the report and the page are read."""
+    """Where metrics and health are read."""
 
     listen: Address = Address("", 9464)
     """Where /metrics, /-/healthy and /-/ready are served."""

@@ -213,11 +213,9 @@ def _spec(node: Node, name: str) -> SourceProfile | None:
     matches = tuple(_match(item) for item in spec["match"].items()) if "match" in spec else ()
     if "match" in spec and spec["match"].is_sequence and not matches:
         spec["match"].problem("must hold at least one way to recognise the span")
-    if role is None or not matches:
-        return None
-    return SourceProfile(
+    profile = SourceProfile(
         name=name,
-        role=role,
+        role=role or ROLES[0],
         matches=matches,
         ignores=tuple(_ignore(item) for item in spec["ignore"].items()) if "ignore" in spec else (),
         stamps=_stamps(spec["stamps"]) if "stamps" in spec else {},
@@ -236,6 +234,7 @@ def _spec(node: Node, name: str) -> SourceProfile | None:
         within=spec["within"].text() if "within" in spec else None,
         several=_several(spec["several"]) if "several" in spec else {},
     )
+    return None if role is None or not matches else profile
 
 
 def _some(node: Node | None) -> list[Node]:

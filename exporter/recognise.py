@@ -104,6 +104,7 @@ class Rule(NamedTuple):
     cached: tuple[int, ...]
     items: tuple[int, ...]
     model: tuple[int, ...]
+    klass: tuple[int, ...]
     request_id: tuple[int, ...]
     stream: tuple[tuple[Wish, re.Pattern[str], int | None], ...]
     status: tuple[Wish, ...]
@@ -443,7 +444,7 @@ class Recogniser:
         place = self._first(rule.model) if rule is not None and rule.model else self._first(self.model_slots)
         if place >= 0 and (text := self._text(place)):
             rows[row + record.MODEL] = self.strings.number(text)
-        place = self._first(self.class_slots)
+        place = self._first(rule.klass) if rule is not None and rule.klass else self._first(self.class_slots)
         if place >= 0 and (text := self._text(place)):
             rows[row + record.CLASS] = self.strings.number(text)
         for index, slots in enumerate(self.label_slots):
@@ -517,6 +518,7 @@ class Recogniser:
             cached=slots(profile.tokens.get("cached_input", ())),
             items=slots(profile.items),
             model=slots(profile.labels.get("model", ())),
+            klass=slots(profile.labels.get("class", ())),
             request_id=slots(profile.request_id.attributes if profile.request_id else ()),
             stream=tuple(self._stream(stream) for stream in profile.stream),
             status=tuple(map(self._source, profile.status)),

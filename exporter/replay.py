@@ -139,13 +139,13 @@ def frames(raw: bytes) -> list[tuple[int, int]] | None:
     return found
 
 
-def feed(pipeline: Pipeline, body: Body) -> str | None:
-    """Feed one body; what was wrong with it, if anything. A body that is not OTLP loses only itself."""
+def feed(pipeline: Pipeline, body: Body) -> tuple[bool, str]:
+    """Feed one body: whether it was OTLP, and what was wrong with it or with some of its spans."""
     try:
         receipt = pipeline.feed(body.content, encoding=body.encoding, transport="file", now_ns=0)
     except BadBody as error:
-        return f"{body.place}: {error}"
-    return f"{body.place}: {receipt.message}" if receipt.message else None
+        return False, f"{body.place}: {error}"
+    return True, f"{body.place}: {receipt.message}" if receipt.message else ""
 
 
 # One row per request and boundary.

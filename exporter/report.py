@@ -61,7 +61,7 @@ def report(pipeline: "Pipeline") -> dict[str, Any]:
         },
         "boundaries": {name: _boundary(totals, span_s) for name, totals in sorted(tally.totals.items())},
         "windows": {format_duration(length): _window(tally, length) for length in tally.window_lengths},
-        "slos": {slo.name: _slo(tally, slo) for slo in tally.slos},
+        "slos": {slo.name: _slo(tally, slo, span_s) for slo in tally.slos},
         "clocks": _clocks(pipeline),
         "spans": {
             fate: count for fate, count in sorted(pipeline.fates.items()) if count and fate not in ("late", "too_late")
@@ -196,7 +196,7 @@ def percentiles(slots: Mapping[int, int]) -> dict[str, Any]:
 # SLOs.
 
 
-def _slo(tally: Tally, slo: SLO) -> dict[str, Any]:
+def _slo(tally: Tally, slo: SLO, span_s: float | None) -> dict[str, Any]:
     counts = tally.slo_counts[slo.name]
     unknown = unknowns(counts)
     bounds = attainment_bounds(counts.good, counts.eligible, unknown) if unknown else None
@@ -208,6 +208,8 @@ def _slo(tally: Tally, slo: SLO) -> dict[str, Any]:
         "bad": requests(sum(counts.bad.values())),
         "failed": {name: requests(count) for name, count in sorted(counts.bad.items())},
         "unjudged": {reason: requests(count) for reason, count in sorted(counts.unjudged.items())},
+        "goodput_requests_per_second": rate(counts.good, span_s) if counts.eligible or unknown else None,
+        "goodput_output_tokens_per_second": rate(counts.good_output, span_s) if counts.eligible or unknown else None,
         "attainment": ratio(attainment(counts.good, counts.eligible)),
         "attainment_bounds": None if bounds is None else [float(bound) for bound in bounds],
         "objectives": {objective.name: _objective(tally, slo, objective) for objective in slo.objectives},

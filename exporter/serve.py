@@ -37,7 +37,6 @@ from exporter.receive.http import HttpReceiver
 from slo_rules.document import Node, Problem, Problems, read
 from slo_rules.families import FAMILY
 from slo_rules.slo import SLO, read_slos
-from slo_rules.vocabulary import BOUNDARIES
 
 TICK_S: Final = 1.0
 DRAIN_S: Final = 10.0
@@ -147,10 +146,9 @@ def _read_slos(
 
 
 def read_slo_nodes(nodes: Sequence[Node], settings: Settings) -> list[SLO]:
-    """The SLOs of some documents, which may speak of the boundaries and labels that the settings declare."""
-    boundaries = (*BOUNDARIES, *(boundary.name for boundary in settings.boundaries))
+    """The SLOs of some documents, which may speak of the boundaries that are published here and of declared labels."""
     labels = ("model", "class", *(label.name for label in settings.labels.declared))
-    return read_slos(nodes, boundaries, labels)
+    return read_slos(nodes, settings.publish, labels)
 
 
 def check_boundaries(

@@ -113,10 +113,11 @@ class Series:
     """boundary, model, class, then the declared ones."""
     touched_ns: int
     completions: list[int] = field(default_factory=lambda: [0] * len(OUTCOMES))
-    input: int = 0
-    cached: int = 0
-    output: int = 0
-    items: int = 0
+    input: int | None = None
+    """None until a span tells of input tokens; likewise the next three."""
+    cached: int | None = None
+    output: int | None = None
+    items: int | None = None
     ttft: dict[str, Histogram] = field(default_factory=dict)
     tpot: dict[str, Histogram] = field(default_factory=dict)
     completion: dict[str, Histogram] = field(default_factory=dict)
@@ -198,7 +199,7 @@ class Tally:
     def _declare(self, settings: Settings, slos: Sequence[SLO]) -> None:
         self.settings = settings
         self.slos = tuple(slos)
-        self.published = {*settings.publish, *(boundary.name for boundary in settings.boundaries)}
+        self.published = set(settings.publish)
         self.window_lengths = window_lengths(settings, slos)
         self.edges = {metric: edges_ns(metric, self.slos) for metric in (*METRICS, "phase")}
         self.label_names = ("model", "class", *(label.name for label in settings.labels.declared))
@@ -346,7 +347,7 @@ class Tally:
             amount = getattr(row, name)
             if amount is None:
                 continue
-            setattr(series, name, getattr(series, name) + amount * weight)
+            setattr(series, name, (getattr(series, name) or 0) + amount * weight)
             totals.tokens[name] += amount * weight
             if in_windows:
                 self.windows.add(at_ns, number, slot, amount * weight)

@@ -124,15 +124,15 @@ _TRAFFIC_COUNTS: Final = (
     ),
     FamilySpec(
         "inference_in_flight_older_requests", "gauge", (*_TRAFFIC, "age"), "requests",
-        "Requests that started longer ago than the age and have not ended.",
+        "Requests that started longer ago than the age and have not ended; absent while nothing tells of starts.",
     ),
     FamilySpec(
         "inference_oldest_in_flight_seconds", "gauge", _TRAFFIC, "seconds",
-        "Time since the start of the oldest request that has not ended.",
+        "Time since the start of the oldest request that has not ended; absent while nothing tells of starts.",
     ),
     FamilySpec(
         "inference_backlog_drain_seconds", "gauge", _TRAFFIC, "seconds",
-        "Time to finish what is in flight at the present rate of completions.",
+        "Time to finish what is in flight at the present rate of completions; absent while nothing tells of starts.",
     ),
     FamilySpec(
         "inference_input_tokens_total", "counter", _B, "tokens",
@@ -216,7 +216,7 @@ _SLOS: Final = (
     ),
     FamilySpec(
         "inference_slo_error_budget_remaining_ratio", "gauge", _SLO, "ratio",
-        "Part of the error budget of the period that is left; negative when overspent.",
+        "Part of the error budget that is left of what came since the start of this process; negative when overspent.",
     ),
     FamilySpec(
         "inference_slo_burn_rate", "gauge", _SLO_WINDOW, "",
@@ -298,7 +298,7 @@ _SELF: Final = (
     ),
     FamilySpec(
         "goodput_exporter_profile_last_seen_timestamp_seconds", "gauge", ("profile",), "seconds",
-        "Unix time at which a span of the source profile was last received.",
+        "Unix time of the newest end of a span that matched the source profile.",
     ),
     FamilySpec(
         "goodput_exporter_config_last_reload_successful", "gauge", (), "",

@@ -59,8 +59,13 @@ class _Scrape:
             yield self.family(f"inference_{name}", ())
         for name, cell in (("input_tokens", "input"), ("cached_input_tokens", "cached"), ("output_tokens", "output"),
                            ("items", "items")):  # fmt: skip
-            points = (Point(series.labels, units(getattr(series, cell))) for series in self.tally.series.values())
-            yield self.family(f"inference_{name}_total", points)
+            yield self.family(f"inference_{name}_total", self._tokens(cell))
+
+    def _tokens(self, cell: str) -> Iterator[Point]:
+        for series in self.tally.series.values():
+            amount = getattr(series, cell)
+            if amount is not None:
+                yield Point(series.labels, units(amount))
 
     def _histograms(self, metric: str) -> Iterator[HistogramPoint]:
         for series in self.tally.series.values():

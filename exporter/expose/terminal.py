@@ -7,6 +7,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from slo_rules.vocabulary import BOUNDARIES
+
 NOTHING: Final = "-"
 """Shown where there is no data. Never 0."""
 VERDICT_STYLE: Final = {"met": "green", "violated": "bold red", "no_data": "dim"}
@@ -16,8 +18,9 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     """Print a report."""
     if not report["boundaries"]:
         console.print("No requests were found in these spans.")
-    for name, boundary in report["boundaries"].items():
-        _boundary(name, boundary, console)
+    order = [*BOUNDARIES, *report["boundaries"]]
+    for name in sorted(report["boundaries"], key=order.index):
+        _boundary(name, report["boundaries"][name], console)
     if report["slos"]:
         _slos(report["slos"], console)
     _clocks(report["clocks"], console)
@@ -69,13 +72,15 @@ def _slos(slos: Mapping[str, Any], console: Console) -> None:
             low, high = slo["attainment_bounds"]
             share += f" (between {low * 100:.2f} and {high * 100:.2f} % with the unknown ones)"
         target = "" if slo["target"] is None else f", target {slo['target'] * 100:g} %"
+        if slo["goodput_requests_per_second"] is not None:
+            target += f"; goodput {number(slo['goodput_requests_per_second'])}/s over all of the input"
         console.print(f"[bold]{name}[/]: {count(slo['good'])} good of {count(slo['eligible'])}: {share}{target}",
                       highlight=False)  # fmt: skip
         for what in ("failed", "unjudged"):
             if slo[what]:
                 parts = ", ".join(f"{key} {count(n)}" for key, n in slo[what].items())
                 console.print(f"  {what}: {parts}", highlight=False)
-        table = _table("", "objective", "limit", "window", "value", "samples", "verdict", "goodput")
+        table = _table("", "objective", "limit", "window", "value", "samples", "verdict", "goodput in window")
         for objective, each in slo["objectives"].items():
             goodput = slo["windows"][each["window"]]["goodput_requests_per_second"]
             verdict = each["verdict"]

@@ -42,6 +42,24 @@ class Full(Exception):
         self.retry_after_s = retry_after_s
 
 
+class Room:
+    """How many bytes of bodies may be held at once while they come in."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+
+    def take(self, size: int) -> None:
+        """Hold more. Raises Full where that is too much."""
+        if self._held + size > self._limit:
+            raise Full(f"bodies of {self._limit} bytes are on their way in already; send again later", 1)
+        self._held += size
+
+    def give(self, size: int) -> None:
+        """Hold less."""
+        self._held -= size
+
+
 class Sink(Protocol):
     """What takes the bodies."""
 

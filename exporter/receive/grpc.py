@@ -20,6 +20,9 @@ from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Full, Sink, refu
 EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 TRACES_ONLY: Final = "goodput-exporter takes traces only, at opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
+CALLS_AT_ONCE: Final = 64
+"""Calls whose bodies may be on their way in at once; gRPC turns the next away with RESOURCE_EXHAUSTED."""
+
 _COLLECTOR_SERVICES: Final = "/opentelemetry.proto.collector."
 _CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -49,7 +52,8 @@ class GrpcReceiver:
             # Otherwise a second exporter would get the same port without a word, and half the spans.
             ("grpc.so_reuseport", 0),
         ]
-        server = grpc.aio.server(handlers=[_Services(self._export, self._unimplemented)], options=options)
+        handlers = [_Services(self._export, self._unimplemented)]
+        server = grpc.aio.server(handlers=handlers, options=options, maximum_concurrent_rpcs=CALLS_AT_ONCE)
         try:
             bound = server.add_insecure_port(_target(host, port))
         except RuntimeError as error:

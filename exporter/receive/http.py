@@ -22,10 +22,12 @@ from google.protobuf.message import Message
 from google.rpc.code_pb2 import DEADLINE_EXCEEDED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED
 
 from exporter.decode.columns import BadBody
-from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Sink, refusal, response
+from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Room, Sink, refusal, response
 
 ENCODINGS: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 TRACES_ONLY: Final = "goodput-exporter takes traces only, by POST at /v1/traces"
+BODIES_AT_ONCE: Final = 8
+"""Bodies of the largest size that may be on their way in at once; a sender beyond is told to come back."""
 READ_TIMEOUT_S: Final = 30.0
 """For one body; as long as an OpenTelemetry SDK gives its whole export."""
 
@@ -43,6 +45,7 @@ class HttpReceiver:
         self._sink = sink
         self._clock = clock
         self._max_body = max_body
+        self._room = Room(BODIES_AT_ONCE * max_body)
         self._read_timeout_s = read_timeout_s
         self._stopping = False
         self._under_way = 0
@@ -128,10 +131,16 @@ class HttpReceiver:
     async def _body(self, request: web.Request) -> bytes:
         body = _Body(request.headers.get("Content-Encoding", "identity").strip().lower(), self._max_body)
         body.expect(request.content_length or 0)
-        async with asyncio.timeout(self._read_timeout_s):
-            async for chunk in request.content.iter_any():
-                body.add(chunk)
-        return body.whole()
+        held = 0
+        try:
+            async with asyncio.timeout(self._read_timeout_s):
+                async for chunk in request.content.iter_any():
+                    grown = body.add(chunk)
+                    self._room.take(grown)
+                    held += grown
+            return body.whole()
+        finally:
+            self._room.give(held)
 
     async def _other_signal(self, request: web.Request) -> web.Response:
         if request.content_type not in ENCODINGS:
@@ -170,16 +179,19 @@ class _Body:
         if size > self._limit:
             raise _TooLarge(f"the body has {size} bytes, the limit is {self._limit}")
 
-    def add(self, chunk: bytes) -> None:
+    def add(self, chunk: bytes) -> int:
+        """Take a piece; by how many bytes the body grew."""
         self._received += len(chunk)
         self.expect(self._received)
         if self._inflater is None:
             self._parts.append(chunk)
-            return
+            return len(chunk)
+        before = self._size
         try:
             self._inflate(chunk)
         except zlib.error as error:
             raise _NotCompressed(f"the body is not {self._coding}: {error}") from error
+        return self._size - before
 
     def _inflate(self, chunk: bytes) -> None:
         while chunk:

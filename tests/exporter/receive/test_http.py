@@ -35,7 +35,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from exporter.decode.columns import BadBody
 from exporter.receive import Full, Receipt
-from exporter.receive.http import HttpReceiver
+from exporter.receive.http import BODIES_AT_ONCE, HttpReceiver
 
 if TYPE_CHECKING:
     from tests.exporter.receive.conftest import Recorder
@@ -366,3 +366,24 @@ def export_one(exporter: OTLPSpanExporter) -> SpanExportResult:
         return exporter.export([span])  # type: ignore[list-item]
     finally:
         exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+async def test_bodies_that_would_take_too_much_room_at_once_are_told_to_come_back(recorder: "Recorder") -> None:
+    gate = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield bytes(LIMIT - 1)
+        await gate.wait()
+
+    headers = {"Content-Type": PROTOBUF}
+    async with listening(receiver_of(recorder)) as url, ClientSession() as session:
+        path = f"{url}/v1/traces"
+        waiting = [asyncio.create_task(session.post(path, data=slow(), headers=headers)) for _ in range(10)]
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        refused = next(iter(done)).result()
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+        gate.set()
+        statuses = [(await task).status for task in waiting]
+        assert statuses.count(200) == BODIES_AT_ONCE
+        async with session.post(path, data=bytes(LIMIT), headers=headers) as answer:
+            assert answer.status == 200
