@@ -1,5 +1,6 @@
 """All mistakes of a set of files at once: configuration, SLO and profile files, told apart by what they hold."""
 
+import os
 from collections.abc import Iterable, Mapping
 
 from exporter.config import Settings, read_settings
@@ -28,8 +29,9 @@ def check_files(paths: Iterable[str], environment: Mapping[str, str]) -> list[Pr
                 own += [(profile, node) for profile in read_profiles([node])]
             elif kind is None or kind.choice(*KINDS) == "SLO":
                 slos.append(node)
+    named = {os.path.normpath(path) for path in paths}
     for path in settings.profiles:
-        if path not in paths:
+        if os.path.normpath(path) not in named:
             text = read_text(path, problems)
             own += [(p, node) for node in read(text, path, problems, environment) for p in read_profiles([node])]
     check_names(own)

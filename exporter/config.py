@@ -195,7 +195,7 @@ class Settings:
     profiles: tuple[str, ...] = ()
     """Paths of the user's source profiles, in the order of the patterns, then of the names."""
     publish: tuple[str, ...] = BOUNDARIES
-    """Boundaries that are counted, judged and shown here; those under `boundaries` always are."""
+    """Boundaries that are counted, judged and shown here; without this key all, the user's own too."""
     boundaries: tuple[Boundary, ...] = ()
     """Boundaries of the user's own, by name."""
     labels: Labels = field(default_factory=Labels)

@@ -112,6 +112,8 @@ def reading_ns(slot: int) -> int:
 
 def error_ratio(slot: int) -> Fraction:
     """By how much of itself a duration in this slot may lie below its reading, the rounding up to 1 us included."""
+    if slot == 0:
+        return Fraction(0)  # nothing but 0 is rounded up to 0
     least_ns = max(1, LAYOUT.lowest_equivalent(slot) * 1000 - 999)
     return Fraction(reading_ns(slot) - least_ns, least_ns)
 
