@@ -9,7 +9,7 @@ one. What SLOs declare starts at zero and never expires.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice, product
@@ -22,10 +22,12 @@ from exporter.judge import Judgement, is_sample, judge, outermost, selects, valu
 from exporter.measure import Measured, Request, classify
 from exporter.recognise import OTHER, Strings
 from exporter.record import MISSING
-from exporter.window import Windows
+from exporter.window import Moment, Windows
 from slo_rules.slo import SLO, Objective
 from slo_rules.vocabulary import METRICS, OUTCOMES
 
+NOWHERE: Final = Moment([], [])
+"""Where what came too late for the windows is put."""
 EVIDENCE: Final = "span"
 """What tells of arrivals: spans, which come when the request has ended."""
 
@@ -192,6 +194,8 @@ class Tally:
         self.negative = 0
         self.joined: Counter[str] = Counter()
         self.unmatched: Counter[str] = Counter()
+        self.waiting: dict[tuple[int, int], list[str]] = {}
+        """By trace, the classes of the jobs that are known to wait in a queue."""
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._start_at_zero()
@@ -205,20 +209,31 @@ class Tally:
         self.label_names = ("model", "class", *(label.name for label in settings.labels.declared))
 
     def reconfigure(self, settings: Settings, slos: Sequence[SLO]) -> None:
-        """Go on with other settings: SLOs keep their counts by name, a histogram with other edges begins anew."""
-        names = self.label_names
+        """Go on with other settings: SLOs keep their counts by name.
+
+        A histogram with other edges begins anew; so do, in the windows, an SLO with other limits and, with other labels,
+        all that carries them.
+        """
+        names, judged = self.label_names, {slo.name: _judged_by(slo) for slo in self.slos}
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths, self.windows)
         self.slo_counts = {slo.name: self.slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
         if names != self.label_names:
             self.series.clear()
+            self._drop_numbers(lambda key: key[0] in (*METRICS, "phase"))
             self.values = {name: self.values.get(name, set()) for name in self.label_names}
+        changed = judged.keys() - {slo.name for slo in self.slos if judged.get(slo.name) == _judged_by(slo)}
+        self._drop_numbers(lambda key: key[0] in ("slo", "objective", "value") and key[1] in changed)
         for series in self.series.values():
             for metric in (*METRICS, "phase"):
                 histograms = getattr(series, metric)
                 for key in [key for key, each in histograms.items() if each.edges_ns != self.edges[metric]]:
                     del histograms[key]
         self._start_at_zero()
+
+    def _drop_numbers(self, drop: Callable[[tuple[str, ...]], bool]) -> None:
+        """Forget window series, so that those of the same names begin anew; what they held leaves in its time."""
+        self.numbers = {key: number for key, number in self.numbers.items() if not drop(key)}
 
     def _start_at_zero(self) -> None:
         """Begin to count what SLOs speak of: a counter that began with its first event would hide it from increase().
@@ -292,10 +307,11 @@ class Tally:
     def _count_row(self, row: Measured, labels: Mapping[str, str], weight: int, now_ns: int, in_windows: bool) -> None:
         capped = self._capped(labels)
         totals = self.totals.setdefault(row.boundary, Totals())
-        traffic = self.traffic.setdefault((row.boundary, capped[1]), Traffic(now_ns))
+        klass = self._class_of(row, capped[1])
+        traffic = self.traffic.setdefault((row.boundary, klass), Traffic(now_ns))
         traffic.touched_ns = now_ns
         if not row.announced:
-            self._arrive(row, totals, traffic, capped[1], weight, in_windows)
+            self._arrive(row, totals, traffic, klass, weight, in_windows)
         if row.open:
             totals.in_flight += weight
             traffic.in_flight += weight
@@ -304,6 +320,20 @@ class Tally:
             totals.in_flight -= weight
             traffic.in_flight -= weight
         self._complete(row, totals, (row.boundary, *capped), weight, now_ns, in_windows)
+
+    def _class_of(self, row: Measured, klass: str) -> str:
+        """The class under which a request arrives: a job leaves the queue under that under which it was seen to enter.
+
+        Its span may have said less than the others do.
+        """
+        trace = row.row[record.TRACE_HI], row.row[record.TRACE_LO]
+        if row.open:
+            self.waiting.setdefault(trace, []).append(klass)
+        elif row.announced and trace in self.waiting:
+            klass = self.waiting[trace].pop(0)
+            if not self.waiting[trace]:
+                del self.waiting[trace]
+        return klass
 
     def _arrive(
         self, row: Measured, totals: Totals, traffic: Traffic, klass: str, weight: int, in_windows: bool
@@ -324,10 +354,10 @@ class Tally:
         outcome = OUTCOMES.index(row.outcome)
         series.completions[outcome] += weight
         totals.outcomes[row.outcome] += weight
-        if in_windows:
-            self.windows.add(at_ns, self.number("outcomes", row.boundary, series.labels[2]), outcome, weight)
-        self._tokens(row, totals, series, weight, at_ns, in_windows)
-        self._values(row, totals, series, weight, at_ns, in_windows)
+        moment = self.windows.at(at_ns) if in_windows else NOWHERE
+        moment.add(self.number("outcomes", row.boundary, series.labels[2]), outcome, weight)
+        self._tokens(row, totals, series, weight, moment)
+        self._values(row, totals, series, weight, moment)
 
     def _series(self, labels: tuple[str, ...], now_ns: int) -> Series:
         series = self.series.get(labels)
@@ -341,7 +371,7 @@ class Tally:
         series.touched_ns = now_ns
         return series
 
-    def _tokens(self, row: Measured, totals: Totals, series: Series, weight: int, at_ns: int, in_windows: bool) -> None:
+    def _tokens(self, row: Measured, totals: Totals, series: Series, weight: int, moment: Moment) -> None:
         number = self.number("tokens", row.boundary)
         for slot, name in enumerate(("input", "cached", "output", "items")):
             amount = getattr(row, name)
@@ -349,11 +379,10 @@ class Tally:
                 continue
             setattr(series, name, (getattr(series, name) or 0) + amount * weight)
             totals.tokens[name] += amount * weight
-            if in_windows:
-                self.windows.add(at_ns, number, slot, amount * weight)
+            moment.add(number, slot, amount * weight)
 
-    def _values(self, row: Measured, totals: Totals, series: Series, weight: int, at_ns: int, in_windows: bool) -> None:
-        exemplar = exemplar_of(row, at_ns)
+    def _values(self, row: Measured, totals: Totals, series: Series, weight: int, moment: Moment) -> None:
+        exemplar = exemplar_of(row, ended_at(row))
         for metric in METRICS:
             value = value_of(metric, row)
             if value is None:
@@ -366,7 +395,7 @@ class Tally:
                 number = series.numbers.get(metric)
                 if number is None:
                     number = series.numbers[metric] = self.number(metric, *series.labels)
-                self._sample(totals.metrics[metric], number, metric, value.ns, weight, at_ns, in_windows)
+                self._sample(totals.metrics[metric], number, metric, value.ns, weight, moment)
         for phase, ns in row.phases.items():
             self._cumulate(series.phase, phase, "phase", ns, weight, exemplar)
             number = series.numbers.get(phase)
@@ -375,7 +404,7 @@ class Tally:
             distribution = totals.phases.get(phase)
             if distribution is None:
                 distribution = totals.phases[phase] = Distribution()
-            self._sample(distribution, number, "phase", ns, weight, at_ns, in_windows)
+            self._sample(distribution, number, "phase", ns, weight, moment)
 
     def _histogram_key(self, metric: str, row: Measured) -> str:
         """The label by which a metric's histogram is told apart: where a first token came from, formula, outcome."""
@@ -392,21 +421,13 @@ class Tally:
         histogram.add(ns, weight, exemplar)
 
     def _sample(
-        self,
-        distribution: Distribution,
-        number: int,
-        metric: str,
-        ns: int,
-        weight: int,
-        at_ns: int,
-        in_windows: bool,
+        self, distribution: Distribution, number: int, metric: str, ns: int, weight: int, moment: Moment
     ) -> None:
         if ns > LIMIT_NS:
             self.out_of_range[metric] += 1
         slot = slot_of_ns(ns)
         distribution.add(ns, slot, weight)
-        if in_windows:
-            self.windows.add(at_ns, number, slot, weight)
+        moment.add(number, slot, weight)
 
     # Judging.
 
@@ -508,6 +529,11 @@ class Tally:
         for key, number in self.numbers.items():
             if key[0] == kind:
                 yield key[1:], number
+
+
+def _judged_by(slo: SLO) -> tuple[object, ...]:
+    """What decides how an SLO judges a request."""
+    return slo.selector, slo.objectives, slo.schedule, slo.policies
 
 
 def ended_at(row: Measured) -> int:

@@ -35,17 +35,18 @@ class Grains:
         """The grain that holds a time."""
         return -(-time_ns * self.count // self.length_ns)
 
-    def add(self, time_ns: int, key: int, amount: int) -> None:
-        """Count an amount."""
-        index = -(-time_ns * self.count // self.length_ns)
+    def grain(self, index: int) -> dict[int, int]:
+        """The values of one grain."""
         grain = self.grains.get(index)
         if grain is None:
             grain = self.grains[index] = {}
-        grain[key] = grain.get(key, 0) + amount
-        if index <= self.newest:
-            for window in self.windows:
-                if window.first <= index <= window.last:
-                    window.change(key, amount)
+        return grain
+
+    def holding(self, index: int) -> list["Window"]:
+        """The windows that a grain is inside of."""
+        return (
+            [window for window in self.windows if window.first <= index <= window.last] if index <= self.newest else []
+        )
 
     def drop(self) -> None:
         """Forget the grains that no window will need again."""
@@ -123,11 +124,31 @@ class Window:
                 self._apply(index, 1)
 
 
+class Moment:
+    """An event time, found once for all that is counted at it; not to be kept when windows move."""
+
+    __slots__ = ("grains", "late")
+
+    def __init__(self, grains: list[dict[int, int]], late: list[Window]) -> None:
+        self.grains = grains
+        self.late = late
+
+    def add(self, series: int, slot: int, amount: int) -> None:
+        """Count an amount."""
+        if not amount:
+            return
+        key = series * SLOTS + slot
+        for grain in self.grains:
+            grain[key] = grain.get(key, 0) + amount
+        for window in self.late:
+            window.change(key, amount)
+
+
 class Windows:
     """Several windows over the same values."""
 
     def __init__(self, lengths_ns: Iterable[int], before: "Windows | None" = None) -> None:
-        """Windows of these lengths; values are taken over from `before` where it has the same grains."""
+        """Windows of these lengths; values and time are taken over from `before` where it has the same grains."""
         lengths = sorted(set(lengths_ns))
         old = {} if before is None else {(each.length_ns, each.count): each.grains for each in before.grains}
         shared: dict[tuple[int, int], Grains] = {}
@@ -139,15 +160,25 @@ class Windows:
                 shared[ratio].grains = old.get(ratio, {})
             self.windows[length_ns] = Window(length_ns, shared[ratio])
         self.grains: list[Grains] = list(shared.values())
+        self.now_ns = 0
+        if before is not None:
+            self.advance(before.now_ns)
+
+    def at(self, time_ns: int) -> "Moment":
+        """An event time at which amounts are counted."""
+        places = [(grains, grains.index(time_ns)) for grains in self.grains]
+        return Moment(
+            [grains.grain(index) for grains, index in places],
+            [window for grains, index in places for window in grains.holding(index)],
+        )
 
     def add(self, time_ns: int, series: int, slot: int, amount: int) -> None:
         """Count an amount at an event time."""
-        if amount:
-            for grains in self.grains:
-                grains.add(time_ns, series * SLOTS + slot, amount)
+        self.at(time_ns).add(series, slot, amount)
 
     def advance(self, time_ns: int) -> None:
         """Move every window on, and drop what none will need."""
+        self.now_ns = max(self.now_ns, time_ns)
         for window in self.windows.values():
             window.advance(time_ns)
         self._settle()
