@@ -27,13 +27,24 @@ class Bound(NamedTuple):
 
     @property
     def offset(self) -> int | None:
-        """Midpoint, for `adjust`."""
+        """The middle: the best guess."""
         return None if self.low is None or self.high is None else (self.low + self.high) // 2
 
     @property
     def error(self) -> int | None:
         """Largest distance of the true offset from the midpoint."""
         return None if self.low is None or self.high is None else (self.high - self.low + 1) // 2
+
+    @property
+    def shift(self) -> int:
+        """What `adjust` takes off: nothing where the clocks may well be the same, nor where nothing is known."""
+        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return 0
+        return (self.low + self.high) // 2
+
+    def distance(self, shift: int) -> int | None:
+        """Largest distance of the true offset from a shift."""
+        return None if self.low is None or self.high is None else max(self.high - shift, shift - self.low)
 
 
 UNKNOWN: Final = Bound(None, None)

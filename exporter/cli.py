@@ -200,13 +200,13 @@ def check(paths: tuple[str, ...]) -> None:
 @click.option("--seed", default=1, show_default=True, help="Another seed, another order of requests.")
 def demo(seed: int) -> None:
     """Watch a simulated gateway, queue and model server go through a surge and recover: about a minute."""
-    import asyncio
-
-    from rich.console import Console
-
-    from exporter.demo.run import run
-
     try:
+        import asyncio
+
+        from rich.console import Console
+
+        from exporter.demo.run import run
+
         sys.exit(asyncio.run(run(seed=seed, console=Console())))
     except KeyboardInterrupt:
         sys.exit(0)

@@ -235,7 +235,7 @@ def _read_settings(node: Node, folder: Path) -> Settings:
         receive=optional(fields, "receive", _read_receive, Receive()),
         web=optional(fields, "web", _read_web, Web()),
         profiles=optional(fields, "profiles", lambda n: _find_profiles(n, folder), ()),
-        publish=optional(fields, "publish", lambda n: _each(n, lambda item: item.choice(*known)), known),
+        publish=optional(fields, "publish", lambda n: _read_publish(n, known), known),
         boundaries=boundaries,
         labels=labels,
         classes=optional(fields, "classes", lambda n: _read_classes(n, known_labels), ()),
@@ -427,6 +427,13 @@ def _read_requests(node: Node) -> Requests:
         embeddings=optional(fields, "embeddings", Node.boolean, default.embeddings),
         path=optional(fields, "path", lambda n: n.text(pattern="/.*", rule="must begin with /"), default.path),
     )
+
+
+def _read_publish(node: Node, known: tuple[str, ...]) -> tuple[str, ...]:
+    published = _each(node, lambda item: item.choice(*known))
+    if node.is_sequence and not node.items():
+        node.problem("must name at least one boundary")
+    return published
 
 
 def _each(node: Node, get: Callable[[Node], H | None]) -> tuple[H, ...]:

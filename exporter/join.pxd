@@ -3,6 +3,7 @@ cimport cython
 
 cdef unsigned long long ODD
 cdef unsigned long long MASK
+cdef unsigned long long SEED
 
 cdef class Marks:
     cdef public Py_ssize_t count

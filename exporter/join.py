@@ -16,6 +16,7 @@ What must stay true
 """
 
 import heapq
+import os
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +25,12 @@ from typing import Final
 from exporter import record
 from exporter.record import MISSING
 from exporter.tree import GATEWAY, Path, Row, Tree
+from slo_rules.vocabulary import FATES
 
 MAX_ROWS: Final = 10_000
 """Spans of one gathering; further ones are evicted on arrival."""
+TRACES_OF_ID: Final = 16
+"""Traces that one request id ties together; in more of them it says nothing: some clients always send the same."""
 MAX_TIED: Final = 256
 """Spans of traces that are tied to one gathering: senders choose links and ids, and may give all requests the same."""
 ROWS_PER_TRACE: Final = 8
@@ -34,6 +38,8 @@ ROWS_PER_TRACE: Final = 8
 NEVER: Final = 2**63 - 1
 MASK: Final = 2**64 - 1
 ODD: Final = 0x9E3779B97F4A7C15
+SEED: Final = int.from_bytes(os.urandom(8), "little")
+"""So that nobody can choose spans whose marks collide."""
 
 
 class Gathering:
@@ -123,6 +129,8 @@ class Table:
         self.free = [place * width for place in range(255, -1, -1)]
         self.gatherings: dict[int, Gathering] = {}
         self.by_id: dict[int, Gathering] = {}
+        self.traces_of: dict[int, int] = {}
+        """Traces in which an id was met, for those met in several."""
         self.heap: list[tuple[int, int, Gathering]] = []
         self.pushes = 0
         self.fingerprints = Fingerprints()
@@ -141,13 +149,13 @@ class Table:
     def add(self, row: Sequence[int], links: Iterable[int] = ()) -> None:
         """Take one row. `links`: keys (`trace_key`) of other traces that it points to."""
         gathering = self._gathering(trace_key(row[record.TRACE_HI], row[record.TRACE_LO]))
-        for other in links:
-            gathering = self._tie(gathering, self._gathering(other))
-        if row[record.REQUEST_ID] != MISSING:
-            gathering = self._identify(gathering, row[record.REQUEST_ID])
         if len(gathering.rows) >= MAX_ROWS:
             self.fates["evicted"] += 1
             return
+        for other in links:
+            gathering = self._link(gathering, other)
+        if row[record.REQUEST_ID] != MISSING:
+            gathering = self._identify(gathering, row[record.REQUEST_ID])
         gathering.rows.append(self._store(row))
         self._schedule(gathering, row[record.SEEN] + self.grace_ns)
 
@@ -158,13 +166,28 @@ class Table:
             self.open += 1
         return gathering
 
+    def _link(self, gathering: Gathering, key: int) -> Gathering:
+        other = self.gatherings.get(key)
+        if other is not None:
+            return self._tie(gathering, other)
+        if len(gathering.keys) < MAX_TIED:
+            gathering.keys.append(key)
+            self.gatherings[key] = gathering
+        return gathering
+
     def _identify(self, gathering: Gathering, identity: int) -> Gathering:
         other = self.by_id.get(identity)
         if other is None:
             self.by_id[identity] = gathering
             gathering.ids.append(identity)
             return gathering
-        return self._tie(gathering, other)
+        if other is gathering:
+            return gathering
+        self.traces_of[identity] = self.traces_of.get(identity, 1) + 1
+        return gathering if self._means_nothing(identity) else self._tie(gathering, other)
+
+    def _means_nothing(self, identity: int) -> bool:
+        return self.traces_of.get(identity, 1) > TRACES_OF_ID
 
     def _tie(self, one: Gathering, other: Gathering) -> Gathering:
         """Two gatherings become one, unless that would grow without bound."""
@@ -253,8 +276,14 @@ class Table:
             self._forget(gathering)
 
     def _take(self, gathering: Gathering, ripe: int, expired: int, fate: str = "used") -> list[Path]:
-        """Take out the requests whose newest row was seen by `ripe`; open ones only if they began by `expired`."""
+        """Take out the requests whose newest row was seen by `ripe`, or whose oldest was by `expired`.
+
+        Open ones wait until they have expired.
+        """
         rows = {at: self.cells[at : at + self.width].tolist() for at in gathering.rows}
+        for row in rows.values():
+            if self._means_nothing(row[record.REQUEST_ID]):
+                row[record.REQUEST_ID] = MISSING
         again, paths = NEVER, []
         done: set[int] = set()
         waiting: set[int] = set()
@@ -262,9 +291,9 @@ class Table:
         for places, path in tree.paths():
             newest = max(rows[at][record.SEEN] for at in places)
             oldest = min(rows[at][record.SEEN] for at in places)
-            announced = not gathering.waiting.isdisjoint(node[record.SPAN] for node in path.nodes)
-            if newest > ripe:
-                again = min(again, newest + self.grace_ns)
+            announced = sum(node[record.SPAN] in gathering.waiting for node in path.nodes)
+            if newest > ripe and oldest > expired:
+                again = min(again, newest + self.grace_ns, oldest + self.max_age_ns)
                 waiting.update(places)
             elif path.open and oldest > expired:
                 again = min(again, oldest + self.max_age_ns)
@@ -303,8 +332,9 @@ class Table:
             self._forget(gathering)
 
     def _free(self, at: int, row: Sequence[int], fate: str) -> None:
-        if row[record.COUNTED] == MISSING:
-            self.fates[fate] += 1
+        found = row[record.FATE]
+        if found != record.COUNTED:
+            self.fates[FATES[found] if found != MISSING and fate == "used" else fate] += 1
         self.free.append(at)
         self.stored -= 1
 
@@ -313,6 +343,7 @@ class Table:
             del self.gatherings[key]
         for identity in gathering.ids:
             del self.by_id[identity]
+            self.traces_of.pop(identity, None)
         gathering.due = MISSING
         self.open -= 1
 
@@ -324,7 +355,7 @@ def trace_key(high: int, low: int) -> int:
 
 def fingerprint(row: Sequence[int]) -> int:
     """A hash of trace, span, start and end: what makes two deliveries of one span alike."""
-    mark = 0
+    mark = SEED
     for cell in (record.TRACE_HI, record.TRACE_LO, record.SPAN, record.START, record.END):
         mark = (mark ^ (row[cell] & MASK)) * ODD & MASK
         mark ^= mark >> 29

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from exporter import record
 from exporter.align import Bound, Observation
 from exporter.record import MISSING, WEIGHT_ONE
-from exporter.tree import QUEUE, Path, Row
+from exporter.tree import DEPTH, QUEUE, Path, Row
 from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, OUTCOMES
 
 MODEL_SOURCE: Final = FIRST_TOKEN_SOURCES.index("model")
@@ -67,7 +67,8 @@ class Measured:
     clock_error_ns: int | None = None
     """Of a value that the clocks made negative, and that therefore is not there."""
     open: bool = False
-    announced: bool = False
+    announced: int = 0
+    """Of it, jobs that were counted as arrived when they were seen to enter a queue."""
     evicted: bool = False
 
 
@@ -127,12 +128,13 @@ class Engine(NamedTuple):
 
 def observations(path: Path) -> Iterator[Observation]:
     """What the spans of a request say of the clocks of their hosts."""
-    for place, node in enumerate(path.nodes[1:], 1):
-        yield from _observe(path, path.nodes[place - 1], node)
+    for node, outer in zip(path.nodes, path.outer, strict=True):
+        if outer >= 0:
+            yield from _observe(path, path.nodes[outer], node)
     for group, gate in zip(path.engines, path.gates, strict=True):
-        if gate >= 0:
-            for row in group:
-                yield from _observe(path, path.nodes[gate], row)
+        around = path.nodes[gate : gate + 1] if gate >= 0 else path.clients
+        for row in group if around else ():
+            yield from _observe(path, around[0], row)
     if path.clients and path.nodes:
         yield from _observe(path, path.clients[0], path.nodes[0])
 
@@ -242,6 +244,22 @@ class _Meter:
         self.engines = [fold(group, rules.tpot_formula) for group in path.engines]
         served = [engine for engine in self.engines if engine.outcome == OK]
         self.served = served or self.engines
+        self.around = dict(self._around())
+        """Of each node and engine, by span id, the span ids of the nodes around it and its own."""
+
+    def _around(self) -> Iterator[tuple[int, set[int]]]:
+        path = self.path
+        for place, node in enumerate(path.nodes):
+            yield node[record.SPAN], self._chain(place)
+        for engine, gate in zip(self.engines, path.gates, strict=True):
+            yield engine.row[record.SPAN], self._chain(gate) | {engine.row[record.SPAN]}
+
+    def _chain(self, place: int) -> set[int]:
+        chain: set[int] = set()
+        while place >= 0 and len(chain) < DEPTH:
+            chain.add(self.path.nodes[place][record.SPAN])
+            place = self.path.outer[place]
+        return chain
 
     def boundaries(self) -> Iterator[Measured]:
         path = self.path
@@ -269,7 +287,7 @@ class _Meter:
         if path.open:
             return measured
         self._finish(measured, ended)
-        self._decide(measured, closing if closing is not None else root, bool(self.engines))
+        self._decide(measured, closing if closing is not None else root, self.engines)
         self._tokens(measured, [*path.nodes, *path.parts], self.served)
         self._first_token(measured, path.nodes, self.served, ended)
         self._phases(measured, path.nodes, self.served)
@@ -285,7 +303,7 @@ class _Meter:
         ends = [node for node in nodes if node[record.ENDED] != MISSING] if queued else []
         if ends:
             last = max(ends, key=lambda node: (node[record.ENDED], node[record.SPAN]))
-            return last, Instant(last[record.ENDED], self._clocks_to(nodes.index(last)))
+            return last, Instant(last[record.ENDED], self._clocks_to(nodes, last))
         return None, self._engine_end(nodes, self.served)
 
     def _engine_end(self, nodes: Sequence[Row], engines: Sequence[Engine]) -> Instant | None:
@@ -293,13 +311,13 @@ class _Meter:
         if not ends:
             return None
         last = max(ends, key=lambda engine: (engine.ended, engine.row[record.SPAN]))
-        return Instant(last.ended, self._clocks_through(nodes, last.clock))
+        return Instant(last.ended, (*self._clocks_to(nodes, last.row)[:-1], last.clock))
 
-    def _clocks_to(self, place: int) -> tuple[int, ...]:
-        return tuple(node[record.CLOCK] for node in self.path.nodes[: place + 1])
-
-    def _clocks_through(self, nodes: Sequence[Row], clock: int) -> tuple[int, ...]:
-        return (*(node[record.CLOCK] for node in nodes), clock)
+    def _clocks_to(self, rows: Sequence[Row], inner: Row) -> tuple[int, ...]:
+        """The clocks on the way from the first of some rows to one inside it: those of the rows around that."""
+        around = self.around.get(inner[record.SPAN], set())
+        outer = [row for place, row in enumerate(rows) if place == 0 or row[record.SPAN] in around]
+        return (*(row[record.CLOCK] for row in outer if row is not inner), inner[record.CLOCK])
 
     def _service(self, place: int) -> Measured:
         path, leaf = self.path, self.path.nodes[place]
@@ -311,7 +329,7 @@ class _Meter:
         self._finish(measured, ended)
         same = [node for node in path.nodes if node[record.RESOURCE] == leaf[record.RESOURCE]]
         telling = next((node for node in (leaf, *reversed(same)) if own_outcome(node) != MISSING), leaf)
-        self._decide(measured, telling, bool(inside))
+        self._decide(measured, telling, inside)
         self._tokens(measured, [leaf, *path.parts], served)
         self._first_token(measured, [leaf], served, ended)
         self._phases(measured, [leaf], served)
@@ -360,7 +378,7 @@ class _Meter:
             clocks = (row[record.CLOCK],) if last is None else (row[record.CLOCK], last[record.CLOCK])
             ended = None if last is None else Instant(last[close_cell], clocks)
             self._finish(measured, ended)
-            self._decide(measured, last if last is not None else row, bool(self.engines))
+            self._decide(measured, last if last is not None else row, self.engines)
             self._tokens(measured, [*self.path.nodes, *self.path.parts], self.served)
             self._first_token(measured, [row], self.served, ended)
             yield measured
@@ -373,10 +391,8 @@ class _Meter:
         ns = later.ns - earlier_ns
         if len(set(later.clocks)) > 1:
             bound = self.along(later.clocks, later.ns)
-            if self.rules.adjust:
-                ns, error = ns - (bound.offset or 0), bound.error
-            else:
-                error = None if bound.low is None or bound.high is None else max(abs(bound.low), abs(bound.high))
+            shift = bound.shift if self.rules.adjust else 0
+            ns, error = ns - shift, bound.distance(shift)
         if ns < 0:
             self.impossible.add((earlier_ns, later.ns))
         return Interval(ns, error)
@@ -385,7 +401,7 @@ class _Meter:
         """An instant on the outer clock, as far as `adjust` puts it there."""
         if not self.rules.adjust or len(set(instant.clocks)) == 1:
             return instant.ns
-        return instant.ns - (self.along(instant.clocks, instant.ns).offset or 0)
+        return instant.ns - self.along(instant.clocks, instant.ns).shift
 
     def _finish(self, measured: Measured, ended: Instant | None) -> None:
         if ended is None:
@@ -401,15 +417,15 @@ class _Meter:
         measured.clock_error_ns = value.error_ns
         return None
 
-    def _decide(self, measured: Measured, row: Row, has_engine: bool) -> None:
+    def _decide(self, measured: Measured, row: Row, engines: Sequence[Engine]) -> None:
         """The outcome at a gateway or queue."""
         if measured.evicted and measured.ended_ns is None:
             return
         outcome = own_outcome(row)
         if outcome != MISSING:
             measured.outcome = OUTCOMES[outcome]
-        elif has_engine:
-            measured.outcome = "ok" if any(engine.outcome == OK for engine in self.engines) else "error"
+        elif engines:
+            measured.outcome = "ok" if any(engine.outcome == OK for engine in engines) else "error"
         elif 200 <= row[record.STATUS] < 300 and self.rules.expect_engine != "yes":
             measured.outcome = "ok"
             if self.rules.expect_engine == "auto" and row[record.ROUTE] != MISSING:
@@ -449,8 +465,7 @@ class _Meter:
         self, measured: Measured, rows: Sequence[Row], own: int, engines: Sequence[Engine], ended: Instant | None
     ) -> None:
         row = rows[own]
-        clocks = tuple(each[record.CLOCK] for each in rows[: own + 1])
-        first = Instant(row[record.FIRST_TOKEN], clocks)
+        first = Instant(row[record.FIRST_TOKEN], self._clocks_to(rows, row))
         measured.first_token_from = FIRST_TOKEN_SOURCES[row[record.SOURCE]]
         self._set_ttft(measured, first)
         if sum(engine.sequences for engine in engines) > 1 and (slowest := _slowest(engines)) is not None:
@@ -468,7 +483,7 @@ class _Meter:
         if not known:
             return
         engine = min(known, key=lambda engine: (engine.first_token, engine.row[record.SPAN]))
-        clocks = self._clocks_through(rows, engine.clock)
+        clocks = (*self._clocks_to(rows, engine.row)[:-1], engine.clock)
         own = measured.boundary == "model"
         measured.first_token_from = FIRST_TOKEN_SOURCES[engine.row[record.SOURCE] if own else MODEL_SOURCE]
         self._set_ttft(measured, Instant(engine.first_token, clocks))
@@ -516,8 +531,8 @@ class _Meter:
             clocks = (node[record.CLOCK], engine.clock)
             if self.rules.adjust or len(set(clocks)) == 1:
                 bound = self.along(clocks, engine.arrived)
-                if bound.offset is not None and engine.arrived - bound.offset >= dispatched:
-                    phases["network"] = engine.arrived - bound.offset - dispatched
+                if bound.offset is not None and engine.arrived - bound.shift >= dispatched:
+                    phases["network"] = engine.arrived - bound.shift - dispatched
 
     def _queue_phases(self, phases: dict[str, int], nodes: Sequence[Row]) -> None:
         """Each wait in a broker: from a producer to the next consumer."""

@@ -33,6 +33,7 @@ from exporter.report import report
 from exporter.tally import Evaluations, Tally, ended_at
 from exporter.tree import Path
 from slo_rules.slo import SLO
+from slo_rules.vocabulary import FATES
 
 FUTURE_NS: Final = 30_000_000_000
 """How far ahead of our clock a span may end. Beyond, the sender's clock cannot be trusted with a window."""
@@ -154,9 +155,11 @@ class Pipeline:
         for index in range(batch.spans):
             row = rows[index * width : (index + 1) * width]
             fate = self._fate(row, now_ns)
-            if fate is not None:
+            if fate in ("late", "too_late"):  # counted with the others of its request, which may turn out to be none
+                row[record.FATE] = FATES.index(fate)
+            elif fate is not None:
                 self.fates[fate] += 1
-                row[record.COUNTED] = 1
+                row[record.FATE] = record.COUNTED
             if fate not in ("future", "duplicate", "not_request"):
                 self.table.add(row, self._links(batch, index))
 
@@ -216,7 +219,8 @@ class Pipeline:
             self._measure(heapq.heappop(self.pending)[-1])
         if watermark_ns - self.settled_ns > BUCKET_NS:
             self.settled_ns = watermark_ns
-            self.tally.windows.advance(watermark_ns)
+            if self.tally.last_ns is not None:  # at the end they are read as of the last end of a request
+                self.tally.windows.advance(min(watermark_ns, self.tally.last_ns))
             self.offsets.forget(watermark_ns - self.lateness_ns)
             self._turn(watermark_ns, 2 * self.lateness_ns)
 
@@ -226,8 +230,10 @@ class Pipeline:
             self._resolve(path)
         while self.pending:
             self._measure(heapq.heappop(self.pending)[-1])
-        for awaited in list(self.held):
-            self._release(awaited)
+        held, self.held, self.held_count = self.held, {}, 0
+        for requests in held.values():
+            for request in requests:
+                self._count(request)
         if self.tally.last_ns is not None:
             self.tally.windows.finish(self.tally.last_ns)
 
@@ -252,15 +258,18 @@ class Pipeline:
             self._release(GATEWAY_SEEN)
         if not path.engines:
             return
-        for node in path.nodes:
-            route = node[record.ROUTE]
-            if route != MISSING and route not in self.routes and len(self.routes) < MAX_ROUTES:
-                self.routes.add(route)
+        known = {node[record.ROUTE] for node in path.nodes} - self.routes - {MISSING}
+        if len(self.routes) + len(known) <= MAX_ROUTES:
+            self.routes |= known
+            for route in known:
                 self._release(route)
 
     def _measure(self, path: Path) -> None:
         request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
         request.texts = self.tally.labels_of(request)
+        self._hold_or_count(request)
+
+    def _hold_or_count(self, request: Request) -> None:
         awaited = self._awaited(request)
         if self.replay and awaited is not None:
             self._hold(awaited, request)
@@ -286,11 +295,11 @@ class Pipeline:
         self.held.setdefault(awaited, []).append(request)
 
     def _release(self, awaited: int) -> None:
-        """Count what was held back for this; at the end of input it is not known and never will be."""
+        """Count what was held back for this, unless it waits for something else, too."""
         requests = self.held.pop(awaited, [])
         self.held_count -= len(requests)
         for request in requests:
-            self._count(request)
+            self._hold_or_count(request)
 
     def _count(self, request: Request) -> None:
         self._decide(request)

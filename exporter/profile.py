@@ -18,6 +18,14 @@ KINDS: Final = ("unspecified", "internal", "server", "client", "producer", "cons
 """Span kinds, at the place of their number in OTLP."""
 
 UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+MATCHED: Final = ("scope", "name", "kind", "attributes", "resource")
+"""What a span can be recognised by."""
+WAYS: Final = {
+    "event": {"event", "pick", "skip", "where"},
+    "attribute": {"attribute", "unit"},
+    "from": {"from", "plus", "minus", "unit"},
+}
+"""What may be said of a stamp, by how it is found."""
 CHOSEN_NAMES: Final = ("service.name", "service.namespace", "service.instance.id")
 """Resource attributes that users choose, so that no profile may go by them."""
 
@@ -234,6 +242,8 @@ def _spec(node: Node, name: str) -> SourceProfile | None:
         within=spec["within"].text() if "within" in spec else None,
         several=_several(spec["several"]) if "several" in spec else {},
     )
+    if role not in (None, "part") and not profile.stamps and "stamps" not in spec:
+        node.problem("must give stamps, which are what a request is timed by")
     return None if role is None or not matches else profile
 
 
@@ -253,8 +263,11 @@ def _keys_by(node: Node | None, *known: str) -> dict[str, tuple[str, ...]]:
 
 
 def _match(node: Node) -> Match:
-    fields = node.fields("scope", "name", "kind", "attributes", "resource")
-    if not fields and node.is_mapping:
+    return _match_of(node, node.fields(*MATCHED))
+
+
+def _match_of(node: Node, fields: Mapping[str, Node]) -> Match:
+    if node.is_mapping and not any(_says_something(fields[key]) for key in MATCHED if key in fields):
         node.problem("must say how to recognise the span: scope, name, kind, attributes or resource")
     for key, _, value in fields["resource"].entries() if "resource" in fields else ():
         if key in CHOSEN_NAMES:
@@ -266,6 +279,11 @@ def _match(node: Node) -> Match:
         attributes=_conditions(fields.get("attributes")),
         resource=_conditions(fields.get("resource")),
     )
+
+
+def _says_something(node: Node) -> bool:
+    """Whether it is no empty list or mapping, which would match everything."""
+    return bool(node.entries() if node.is_mapping else node.items() if node.is_sequence else True)
 
 
 def _globs(node: Node | None) -> tuple[str, ...]:
@@ -295,18 +313,9 @@ def _pattern(node: Node) -> re.Pattern[str] | None:
 
 
 def _ignore(node: Node) -> Ignore:
-    reason = "ignored"
-    others = node.fields("scope", "name", "kind", "attributes", "resource", required=("reason",))
-    if "reason" in others:
-        reason = others["reason"].text(pattern=r"[a-z][a-z0-9_]*") or reason
-    match = Match(
-        scopes=_globs(others.get("scope")),
-        names=_globs(others.get("name")),
-        kinds=tuple(KINDS.index(kind) for item in _some(others.get("kind")) if (kind := item.choice(*KINDS))),
-        attributes=_conditions(others.get("attributes")),
-        resource=_conditions(others.get("resource")),
-    )
-    return Ignore(match=match, reason=reason)
+    fields = node.fields(*MATCHED, required=("reason",))
+    reason = fields["reason"].text(pattern=r"[a-z][a-z0-9_]*") if "reason" in fields else None
+    return Ignore(match=_match_of(node, fields), reason=reason or "ignored")
 
 
 def _stamps(node: Node) -> dict[str, tuple[Stamp, ...]]:
@@ -343,6 +352,8 @@ def _stamp(node: Node, stamp: str) -> Stamp | None:
     if len(ways) != 1:
         node.problem("must be start, end, or a mapping with one of event, attribute, from")
         return None
+    for key in fields.keys() - WAYS[ways[0]]:
+        fields[key].problem(f"must not stand beside {ways[0]}")
     if "event" in fields:
         pick = fields["pick"].choice("first", "last") if "pick" in fields else "first"
         skip = fields["skip"].integer(0, 16) if "skip" in fields else 0

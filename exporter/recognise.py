@@ -40,6 +40,7 @@ CLASS_KEYS: Final = ("inference.class",)
 CLOCK_KEYS: Final = ("host.id", "host.name", "k8s.node.name")
 NO_CALL: Final = ("/models", "/metrics", "/health", "/tokenize", "/detokenize", "/load", "/ping", "/version")
 EMBEDDINGS: Final = "/embeddings"
+WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 UNITS_TEXT: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s)")
 
 
@@ -603,6 +604,8 @@ def parsed(text: str, unit_ns: int) -> int | None:
     match = UNITS_TEXT.fullmatch(text)
     if match:
         text, unit_ns = match[1], {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9}[match[2]]
+    if WHOLE.fullmatch(text):  # exactly: a time in nanoseconds has more digits than a float
+        return int(text) * unit_ns
     try:
         return scaled(float(text), unit_ns)
     except ValueError:

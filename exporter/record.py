@@ -60,11 +60,12 @@ WEIGHT: Final = 35
 WITHIN: Final = 36
 """Hash of the scope whose span of the same process and parent encloses this one, or MISSING."""
 SCOPE: Final = 37
-COUNTED: Final = 38
-"""1 where the fate of the span was counted when it came, so that it is not counted again."""
+FATE: Final = 38
+"""Index into vocabulary.FATES where it was found when the span came; COUNTED where it was counted then, too."""
 LABELS: Final = 39
 """First of the declared labels; a row is LABELS + number of declared labels cells wide."""
 
+COUNTED: Final = -1
 UNRECOGNISED: Final = -1
 IGNORED: Final = -2
 

@@ -26,6 +26,8 @@ NO_TRACES: Final = ("metrics", "logs", "truth", "index", "profile", "inputs")
 """Starts of names that hold something else in a folder of captures."""
 GZIP: Final = b"\x1f\x8b"
 MAX_BODY: Final = 256 * 2**20
+MAX_FILE: Final = 4 * 2**30
+"""Bytes of one body, and of one file, when inflated."""
 
 
 class Body(NamedTuple):
@@ -65,23 +67,27 @@ def bodies(path: Path) -> Iterator[Body]:
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}") from error
     if raw[:2] == GZIP:
-        raw = inflate(raw, str(path))
+        raw = inflate(raw, str(path), MAX_FILE)
     if not raw:
         return
-    framed = frames(raw)
-    if framed is not None:
+    framed, whole = frames(raw)
+    # "{" and a line feed may be taken for a frame of 123 bytes, and the tag of a body for a frame of 10.
+    if raw[:1] == b"{" and (not whole or _is_document(raw)):
+        yield from _json_bodies(raw, str(path))
+    elif not whole and (not framed or _is_body(raw)):
+        yield _body(raw, str(path))
+    else:
         for number, (start, stop) in enumerate(framed):
             yield _body(raw[start:stop], f"{path}: body {number} at byte {start}")
-    elif raw.lstrip()[:1] in (b"{", b"["):
-        yield from _json_bodies(raw, str(path))
-    else:
-        yield _body(raw, str(path))
+        if not whole:
+            start = framed[-1][1]
+            yield Body(f"{path}: body {len(framed)} at byte {start}, cut off or broken", "protobuf", raw[start:])
 
 
 def _json_bodies(raw: bytes, place: str) -> Iterator[Body]:
     """JSON lines, or one document over several lines."""
     lines = [(number, line) for number, line in enumerate(raw.splitlines(), 1) if line.strip()]
-    if len(lines) == 1 or not _is_document(lines[0][1]):
+    if len(lines) == 1 or _is_document(raw):
         yield Body(place, "json", raw)
         return
     for number, line in lines:
@@ -91,52 +97,70 @@ def _json_bodies(raw: bytes, place: str) -> Iterator[Body]:
 def _is_document(line: bytes) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 
 
 def _body(content: bytes, place: str) -> Body:
     if content[:2] == GZIP:
-        content = inflate(content, place)
+        content = inflate(content, place, MAX_BODY)
     return Body(place, "json" if content.lstrip()[:1] == b"{" else "protobuf", content)
 
 
-def inflate(content: bytes, place: str) -> bytes:
+def inflate(content: bytes, place: str, limit: int) -> bytes:
     """Gunzip with a bound on what comes out. Raises Unreadable."""
     try:
         with gzip.GzipFile(fileobj=BytesIO(content)) as stream:
-            inflated = stream.read(MAX_BODY + 1)
+            inflated = stream.read(limit + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"{place}: not gzip: {error}") from error
-    if len(inflated) > MAX_BODY:
-        raise Unreadable(f"{place}: more than {MAX_BODY} bytes when inflated")
+        raise Unreadable(f"{place}: gzip that is cut off or broken: {error}") from error
+    if len(inflated) > limit:
+        raise Unreadable(f"{place}: more than {limit} bytes when inflated")
     return inflated
 
 
-def frames(raw: bytes) -> list[tuple[int, int]] | None:
-    """Start and end of each length-delimited body, or None if the file is not of that form.
+def frames(raw: bytes) -> tuple[list[tuple[int, int]], bool]:
+    """Start and end of the length-delimited bodies at the front of a file, and whether they are all of it.
 
-    A single protobuf body begins with 0x0A, the tag of its first field, which as a size would be 10: every frame must
-    itself begin like a body, and the last must end with the file.
+    Every one of them must itself begin like a body.
     """
-    found, at = [], 0
+    found: list[tuple[int, int]] = []
+    at = 0
     while at < len(raw):
-        size = shift = 0
-        while True:
-            if at >= len(raw) or shift > 63:
-                return None
-            part = raw[at]
-            at += 1
-            size |= (part & 127) << shift
-            if part < 128:
-                break
-            shift += 7
-        if size > len(raw) - at or (size and raw[at : at + 1] not in (b"\x0a", b"{") and raw[at : at + 2] != GZIP):
-            return None
+        size, at = _varint(raw, at)
+        if size is None or size > len(raw) - at or (size and not _begins_like_a_body(raw, at)):
+            return found, False
         found.append((at, at + size))
         at += size
-    return found
+    return found, True
+
+
+def _begins_like_a_body(raw: bytes, at: int) -> bool:
+    return raw[at : at + 1] in (b"\x0a", b"{") or raw[at : at + 2] == GZIP
+
+
+def _is_body(raw: bytes) -> bool:
+    """Whether the file is one protobuf body: fields 1, each with its length, to the very end."""
+    at = 0
+    while at < len(raw) and raw[at] == 0x0A:
+        size, at = _varint(raw, at + 1)
+        if size is None:
+            return False
+        at += size
+    return at == len(raw)
+
+
+def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
+    """The number that stands there and where it ends; None where there is none."""
+    size = shift = 0
+    while at < len(raw) and shift < 64:
+        size |= (raw[at] & 127) << shift
+        at += 1
+        if raw[at - 1] < 128:
+            return size, at
+        shift += 7
+    return None, at
 
 
 def feed(pipeline: Pipeline, body: Body) -> tuple[bool, str]:

@@ -41,6 +41,10 @@ SCHEMA: Final = "goodput-exporter/report/v1"
 PERCENTILES: Final = (50, 95, 99)
 SECOND: Final = 1_000_000_000
 RATES_NOTE: Final = "Arrival and completion rates say what was asked and what was done; neither is the capacity."
+CLOCKS_NOTE: Final = (
+    "Some requests could not be judged, and some clocks have no bound between them (a queue gives none). "
+    "Where they are one clock say so: align.same_clock, or host.name in the resources of the senders."
+)
 WAITING_NOTE: Final = (
     "Spans come when a request has ended: requests that had not ended are in none of the counts, "
     "except jobs seen to enter a queue."
@@ -80,6 +84,9 @@ def _notes(pipeline: "Pipeline") -> list[str]:
     notes = [RATES_NOTE, WAITING_NOTE]
     if pipeline.undecided:
         notes.append(f"{pipeline.undecided} answers without an engine span were taken for ok: too many to hold back.")
+    uncertain = any(counts.unjudged.get("unknown_value") for counts in pipeline.tally.slo_counts.values())
+    if uncertain and any(bound.offset is None for _, _, bound in pipeline.offsets.newest()):
+        notes.append(CLOCKS_NOTE)
     return notes
 
 
@@ -111,6 +118,7 @@ def _boundary(totals: Totals, span_s: float | None) -> dict[str, Any]:
         "metrics": {metric: summary(totals.metrics[metric]) for metric in METRICS},
         "phases": {phase: summary(each) for phase, each in sorted(totals.phases.items())},
         "tokens": tokens,
+        "per_user_tokens_per_second": per_user(totals.metrics["tpot"]),
         "rates": _rates(totals.arrivals, completions, totals.tokens, span_s),
     }
 
@@ -140,7 +148,19 @@ def summary(distribution: Distribution) -> dict[str, Any]:
         "mean": seconds(Fraction(distribution.sum, distribution.count)),
         "max": seconds(distribution.largest_ns),
         "error_ratio": float(max(error_ratio(slot) for slot in slots)),
-    } | {f"p{percentile}": seconds(reading_ns(slot)) for percentile, slot in zip(PERCENTILES, slots, strict=True)}
+    } | {  # the maximum is exact, and no percentile is above it
+        f"p{percentile}": seconds(min(reading_ns(slot), distribution.largest_ns))
+        for percentile, slot in zip(PERCENTILES, slots, strict=True)
+    }
+
+
+def per_user(tpot: Distribution) -> dict[str, Any]:
+    """Output tokens per second that a user sees, 1 / TPOT: half of the requests are at least as fast as `p50`."""
+    slots = [quantile_slot(tpot.slots, Fraction(percentile)) for percentile in PERCENTILES]
+    return {
+        f"p{percentile}": SECOND / reading_ns(slot) if slot else None
+        for percentile, slot in zip(PERCENTILES, slots, strict=True)
+    }
 
 
 # Windows.

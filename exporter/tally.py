@@ -211,8 +211,8 @@ class Tally:
     def reconfigure(self, settings: Settings, slos: Sequence[SLO]) -> None:
         """Go on with other settings: SLOs keep their counts by name.
 
-        A histogram with other edges begins anew; so do, in the windows, an SLO with other limits and, with other labels,
-        all that carries them.
+        A histogram with other edges begins anew; so do, in the windows, an SLO with other limits and, where labels
+        change, all that carries them.
         """
         names, judged = self.label_names, {slo.name: _judged_by(slo) for slo in self.slos}
         self._declare(settings, slos)
@@ -271,9 +271,10 @@ class Tally:
             self.joined["evicted" if evicted else "whole" if request.whole else "partial"] += 1
             if request.unmatched is not None:
                 self.unmatched[request.unmatched] += 1
+        capped = self._capped(labels)
         for row in request.boundaries:
             if row.boundary in self.published:
-                self._count_row(row, labels, request.weight, now_ns, in_windows)
+                self._count_row(row, capped, request.weight, now_ns, in_windows)
         return [(row, self._judge(row, request, labels, in_windows)) for row in request.boundaries]
 
     def labels_of(self, request: Request) -> dict[str, str]:
@@ -304,36 +305,40 @@ class Tally:
             capped.append(value)
         return tuple(capped)
 
-    def _count_row(self, row: Measured, labels: Mapping[str, str], weight: int, now_ns: int, in_windows: bool) -> None:
-        capped = self._capped(labels)
+    def _count_row(self, row: Measured, capped: tuple[str, ...], weight: int, now_ns: int, in_windows: bool) -> None:
         totals = self.totals.setdefault(row.boundary, Totals())
-        klass = self._class_of(row, capped[1])
-        traffic = self.traffic.setdefault((row.boundary, klass), Traffic(now_ns))
-        traffic.touched_ns = now_ns
         if not row.announced:
-            self._arrive(row, totals, traffic, klass, weight, in_windows)
+            self._arrive(row, totals, self._traffic(row.boundary, capped[1], now_ns), capped[1], weight, in_windows)
         if row.open:
             totals.in_flight += weight
-            traffic.in_flight += weight
+            self._traffic(row.boundary, capped[1], now_ns).in_flight += weight
+            self.waiting.setdefault(_trace_of(row), []).append(capped[1])
             return
+        labels_of_series = (row.boundary, *capped)
         if row.announced:
-            totals.in_flight -= weight
-            traffic.in_flight -= weight
-        self._complete(row, totals, (row.boundary, *capped), weight, now_ns, in_windows)
+            self._leave(row, totals, labels_of_series, weight, now_ns)
+        self._complete(row, totals, labels_of_series, weight, now_ns, in_windows)
 
-    def _class_of(self, row: Measured, klass: str) -> str:
-        """The class under which a request arrives: a job leaves the queue under that under which it was seen to enter.
+    def _traffic(self, boundary: str, klass: str, now_ns: int) -> Traffic:
+        traffic = self.traffic.setdefault((boundary, klass), Traffic(now_ns))
+        traffic.touched_ns = now_ns
+        return traffic
 
-        Its span may have said less than the others do.
+    def _leave(self, row: Measured, totals: Totals, labels: tuple[str, ...], weight: int, now_ns: int) -> None:
+        """Jobs leave the queue under the class under which they were seen to enter; their spans may have said less.
+
+        Several jobs that turn out to be one request were several arrivals, and it is not known how the others ended.
         """
-        trace = row.row[record.TRACE_HI], row.row[record.TRACE_LO]
-        if row.open:
-            self.waiting.setdefault(trace, []).append(klass)
-        elif row.announced and trace in self.waiting:
-            klass = self.waiting[trace].pop(0)
-            if not self.waiting[trace]:
-                del self.waiting[trace]
-        return klass
+        classes = self.waiting.pop(_trace_of(row), [])
+        for klass in [*classes, *[labels[2]] * row.announced][: row.announced]:
+            totals.in_flight -= weight
+            self._traffic(row.boundary, klass, now_ns).in_flight -= weight
+        if classes[row.announced :]:
+            self.waiting[_trace_of(row)] = classes[row.announced :]
+        if row.announced > 1:
+            others = (row.announced - 1) * weight
+            totals.outcomes["unknown"] += others
+            self._series(labels, now_ns).completions[OUTCOMES.index("unknown")] += others
 
     def _arrive(
         self, row: Measured, totals: Totals, traffic: Traffic, klass: str, weight: int, in_windows: bool
@@ -534,6 +539,10 @@ class Tally:
 def _judged_by(slo: SLO) -> tuple[object, ...]:
     """What decides how an SLO judges a request."""
     return slo.selector, slo.objectives, slo.schedule, slo.policies
+
+
+def _trace_of(row: Measured) -> tuple[int, int]:
+    return row.row[record.TRACE_HI], row.row[record.TRACE_LO]
 
 
 def ended_at(row: Measured) -> int:

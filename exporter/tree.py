@@ -5,8 +5,11 @@ around it. A chain of gates is one path, however many there are; its outermost o
 Hops and parts add facts to the node around them.
 
 Everything is decided from the rows in the order of their start, so the result does not depend on how they came.
+It is decided anew each time that a trace is looked at, so no step may take longer than its spans are many.
 """
 
+from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -34,6 +37,8 @@ class Path(NamedTuple):
     """The instrumented client's span, none or one."""
     nodes: list[Row]
     """Gateways and queues."""
+    outer: list[int]
+    """Of each of them, the place of the one around it, or -1."""
     engines: list[list[Row]]
     """Requests to an engine, each with its sequences."""
     hops: list[Row]
@@ -44,8 +49,8 @@ class Path(NamedTuple):
     """Places in `nodes` of those that have an engine, or nothing, right inside."""
     open: bool = False
     """Still in a queue: it has arrived and not ended."""
-    announced: bool = False
-    """It was given out before, as open."""
+    announced: int = 0
+    """Jobs of it that were given out before, as open."""
     evicted: bool = False
 
 
@@ -54,25 +59,43 @@ class Tree:
 
     def __init__(self, rows: dict[int, Row]) -> None:
         self.rows = rows
-        self.order = sorted(rows, key=lambda at: (rows[at][record.START], rows[at][record.END], rows[at][record.SPAN]))
+        self.order = sorted(rows, key=self._when)
         self.places: dict[int, int] = {}
         for at in self.order:
             self.places.setdefault(rows[at][record.SPAN], at)
+        self.parent = {at: self._parent(at) for at in self.order}
+        self._open_circles()
         self.above = {at: self._nearest(at) for at in self.order if rows[at][record.ROLE] != MISSING}
         self._nest_siblings()
         self.gates = [at for at in self.order if self._role(at) in (GATEWAY, QUEUE)]
         self.clients = [at for at in self.order if self._role(at) == CLIENT]
         self.gate: dict[int, int | None] = {at: self._gate_above(at) for at in self.above}
         self.ids = self._ids()
+        self.gates_of_id = inverted(self.ids)
+        self.gates_of_trace = self._by_trace(self.gates)
         self._join_engines()
         self.counted = self._counted()
-        self.root = {at: self._root(at) for at in self.counted}
+        self.root = self._roots()
         self.client = self._clients()
+        self.lone = self._sequences(at for at in self.above if self._role(at) == ENGINE and self._owned_alone(at))
 
     # Who is around whom.
 
     def _role(self, at: int) -> int:
         return self.rows[at][record.ROLE]
+
+    def _when(self, at: int) -> tuple[int, ...]:
+        row = self.rows[at]
+        return row[record.START], row[record.END], row[record.SPAN], row[record.TRACE_HI], row[record.TRACE_LO]
+
+    def _trace(self, at: int) -> tuple[int, int]:
+        return self.rows[at][record.TRACE_HI], self.rows[at][record.TRACE_LO]
+
+    def _by_trace(self, places: Iterable[int]) -> dict[tuple[int, int], list[int]]:
+        traces: dict[tuple[int, int], list[int]] = {}
+        for at in places:
+            traces.setdefault(self._trace(at), []).append(at)
+        return traces
 
     def _parent(self, at: int) -> int | None:
         row = self.rows[at]
@@ -81,40 +104,72 @@ class Tree:
             found = self.places.get(row[record.LINK])
         return found if found != at else None
 
+    def _open_circles(self) -> None:
+        """Spans that say to be inside each other, as no sender should: the first of them has no parent."""
+        seen: set[int] = set()
+        for start in self.order:
+            walk: dict[int, None] = {}
+            at: int | None = start
+            while at is not None and at not in seen and at not in walk:
+                walk[at] = None
+                at = self.parent[at]
+            if at in walk:
+                steps = list(walk)
+                self.parent[min(steps[steps.index(at) :], key=self._when)] = None
+            seen.update(walk)
+
     def _nearest(self, at: int) -> int | None:
         """The nearest client, gateway or queue above, through any known span."""
-        found = self._parent(at)
+        found = self.parent[at]
         for _ in range(DEPTH):
             if found is None or self._role(found) in (CLIENT, GATEWAY, QUEUE):
                 return found
-            found = self._parent(found)
+            found = self.parent[found]
         return None
 
     def above_any(self, places: Iterable[int]) -> set[int]:
         """Every span above these, of whatever role."""
         found: set[int] = set()
         for at in places:
-            above = self._parent(at)
+            above = self.parent[at]
             while above is not None and above not in found:
                 found.add(above)
-                above = self._parent(above)
+                above = self.parent[above]
         return found
 
     def _nest_siblings(self) -> None:
         """A gateway span that its process starts beside the server span that encloses it goes below that."""
-        for at in self.above:
+        beside: dict[tuple[int, ...], list[int]] = {}
+        for at in self.above if any(self.rows[at][record.WITHIN] != MISSING for at in self.above) else ():
             row = self.rows[at]
-            if row[record.WITHIN] == MISSING or self._same_process_above(at):
-                continue
-            around = [
-                other for other in self.above
-                if self.rows[other][record.SCOPE] == row[record.WITHIN]
-                and self.rows[other][record.RESOURCE] == row[record.RESOURCE]
-                and self.rows[other][record.PARENT] == row[record.PARENT] != 0
-                and self.rows[other][record.START] <= row[record.START] <= self.rows[other][record.END]
-            ]  # fmt: skip
-            if around:
-                self.above[at] = around[-1]
+            if row[record.PARENT] and row[record.ROLE] == GATEWAY:
+                key = row[record.SCOPE], row[record.RESOURCE], row[record.PARENT]
+                beside.setdefault(key, []).append(at)
+        for at in self.above if beside else ():
+            row = self.rows[at]
+            if row[record.WITHIN] != MISSING and not self._same_process_above(at):
+                key = row[record.WITHIN], row[record.RESOURCE], row[record.PARENT]
+                around = self._enclosing(at, beside.get(key, []))
+                if around is not None:
+                    self.above[at] = around
+
+    def _enclosing(self, at: int, siblings: list[int]) -> int | None:
+        """Of siblings in their order, the last that runs when this span starts."""
+        start = self.rows[at][record.START]
+        first = bisect_right(siblings, start, key=lambda other: self.rows[other][record.START])
+        for other in siblings[max(0, first - DEPTH) : first][::-1]:
+            if start <= self.rows[other][record.END] and not self._is_above(at, other):
+                return other
+        return None
+
+    def _is_above(self, at: int, other: int) -> bool:
+        """Whether a span is the other one or around it."""
+        found: int | None = other
+        for _ in range(DEPTH):
+            if found is None or found == at:
+                break
+            found = self.above[found]
+        return found is not None
 
     def _same_process_above(self, at: int) -> bool:
         above = self.above[at]
@@ -149,74 +204,71 @@ class Tree:
         return ids
 
     def _join_engines(self) -> None:
-        for at in self.above:
-            if self._role(at) == ENGINE and self.gate[at] is None:
-                self.gate[at] = self._gate_by_id(self.rows[at][record.REQUEST_ID])
-        taken = {self.gate[at] for at in self.above if self._role(at) == ENGINE}
-        for at in self.above:
-            if self._role(at) == ENGINE and self.gate[at] is None and self.above[at] is None:
-                self.gate[at] = self._sole_gate(at, taken)
-        waits = [gate for gate in self.gates if self._is_wait(gate)]
-        for at in self.above if waits else ():
-            if self._role(at) == ENGINE:
-                self.gate[at] = self._wait_before(at, waits)
-        taken = {self.above[at] for at in self.above if self._role(at) == ENGINE}
-        for at in self.above:
-            if self._role(at) == ENGINE and self.gate[at] is None and self.above[at] is None:
-                client = self._client_by_id(self.rows[at][record.REQUEST_ID])
-                self.above[at] = client if client is not None else self._sole_client(at, taken)
+        engines = [at for at in self.above if self._role(at) == ENGINE]
+        by_id = {identity: self._innermost_gate(gates) for identity, gates in self.gates_of_id.items()}
+        for at in engines:
+            if self.gate[at] is None:
+                self.gate[at] = by_id.get(self.rows[at][record.REQUEST_ID])
+        taken = {self.gate[at] for at in engines}
+        sole = {trace: self._sole_gate(gates, taken) for trace, gates in self.gates_of_trace.items()}
+        for at in engines:
+            if self.gate[at] is None and self.above[at] is None:
+                self.gate[at] = sole.get(self._trace(at))
+        waits = self._waits()
+        for at in engines if waits else ():
+            self.gate[at] = self._wait_before(at, waits)
+        self._join_to_clients(engines)
 
-    def _is_wait(self, gate: int) -> bool:
-        """Whether a span tells of a wait in a queue from its begin to its end."""
-        row = self.rows[gate]
-        return row[record.ROLE] == QUEUE and MISSING != row[record.ENQUEUED] <= row[record.DEQUEUED]
+    def _join_to_clients(self, engines: list[int]) -> None:
+        """Engines without a gate may stand in a client's span without being told so."""
+        ids = inverted({at: {self.rows[at][record.REQUEST_ID]} for at in self.clients})
+        by_id = {identity: self._innermost(clients) for identity, clients in ids.items()}
+        taken = {self.above[at] for at in engines}
+        sole = {trace: self._innermost(clients) for trace, clients in self._by_trace(self.clients).items()}
+        for at in engines:
+            if self.gate[at] is not None or self.above[at] is not None:
+                continue
+            identity, trace = self.rows[at][record.REQUEST_ID], self._trace(at)
+            client = by_id.get(identity) if identity != MISSING and identity not in self.gates_of_id else None
+            if client is None and trace not in self.gates_of_trace and sole.get(trace) not in taken:
+                client = sole.get(trace)
+            self.above[at] = client
 
-    def _wait_before(self, at: int, waits: list[int]) -> int | None:
+    def _waits(self) -> dict[tuple[int | None, tuple[int, int]], list[int]]:
+        """The spans that tell of a wait in a queue from its begin to its end, by what they stand in, by their end."""
+        waits: dict[tuple[int | None, tuple[int, int]], list[int]] = {}
+        for gate in self.gates:
+            row = self.rows[gate]
+            if row[record.ROLE] == QUEUE and MISSING != row[record.ENQUEUED] <= row[record.DEQUEUED]:
+                waits.setdefault((self.gate[gate], self._trace(gate)), []).append(gate)
+        for beside in waits.values():
+            beside.sort(key=lambda wait: self.rows[wait][record.DEQUEUED])
+        return waits
+
+    def _wait_before(self, at: int, waits: dict[tuple[int | None, tuple[int, int]], list[int]]) -> int | None:
         """The last wait that was over when the engine began and stands beside it, else the engine's gate."""
-        gate, start = self.gate[at], self.rows[at][record.START]
-        beside = [
-            wait for wait in waits
-            if wait != gate and self.gate[wait] == gate
-            and self.rows[wait][record.DEQUEUED] <= start and self._same_trace(wait, at)
-        ]  # fmt: skip
-        return max(beside, key=lambda wait: self.rows[wait][record.DEQUEUED], default=gate)
+        beside = waits.get((self.gate[at], self._trace(at)), [])
+        over = bisect_right(beside, self.rows[at][record.START], key=lambda wait: self.rows[wait][record.DEQUEUED])
+        return beside[over - 1] if over else self.gate[at]
 
-    def _gate_by_id(self, identity: int) -> int | None:
-        """The innermost gate of that id, if there is just one."""
-        if identity == MISSING:
-            return None
-        found = [gate for gate in self.gates if identity in self.ids[gate]]
-        inner = [gate for gate in found if not any(gate in self._chain(self.gate[other]) for other in found)]
+    def _innermost_gate(self, gates: list[int]) -> int | None:
+        """The innermost of some gates, if there is just one."""
+        around = {outer for gate in gates for outer in self._chain(self.gate[gate])}
+        inner = [gate for gate in gates if gate not in around]
         return inner[0] if len(inner) == 1 else None
 
-    def _sole_gate(self, at: int, taken: set[int | None]) -> int | None:
-        """The innermost gate of the trace, if that has one chain of gates and no engine is known to belong to it."""
-        gates = [gate for gate in self.gates if self._same_trace(gate, at)]
-        inner = [gate for gate in gates if not any(self.gate[other] == gate for other in gates)]
+    def _sole_gate(self, gates: list[int], taken: set[int | None]) -> int | None:
+        """The innermost gate of a trace, if that has one chain of gates and no engine is known to belong to it."""
+        around = {self.gate[gate] for gate in gates}
+        inner = [gate for gate in gates if gate not in around]
         if len(inner) != 1 or taken.intersection(gates) or len(self._chain(inner[0])) < len(gates):
             return None
         return inner[0]
 
-    def _client_by_id(self, identity: int) -> int | None:
-        """The innermost client of that id, if there is just one and it calls no gate."""
-        if identity == MISSING or any(identity in ids for ids in self.ids.values()):
-            return None
-        return self._innermost([at for at in self.clients if self.rows[at][record.REQUEST_ID] == identity])
-
-    def _sole_client(self, at: int, taken: set[int | None]) -> int | None:
-        """The innermost client of a trace without gates, if no engine is known to belong to it."""
-        if any(self._same_trace(gate, at) for gate in self.gates):
-            return None
-        client = self._innermost([client for client in self.clients if self._same_trace(client, at)])
-        return None if client in taken else client
-
     def _innermost(self, clients: list[int]) -> int | None:
-        inner = [at for at in clients if not any(self.above[other] == at for other in clients)]
+        around = {self.above[client] for client in clients}
+        inner = [client for client in clients if client not in around]
         return inner[0] if len(inner) == 1 else None
-
-    def _same_trace(self, one: int, other: int) -> bool:
-        first, second = self.rows[one], self.rows[other]
-        return (first[record.TRACE_HI], first[record.TRACE_LO]) == (second[record.TRACE_HI], second[record.TRACE_LO])
 
     # Which gates are requests.
 
@@ -232,16 +284,34 @@ class Tree:
 
     def _outer(self, gate: int) -> int | None:
         """The nearest counted gate around a gate."""
-        return next((other for other in self._chain(self.gate[gate]) if other in self.counted), None)
-
-    def _root(self, gate: int) -> int:
-        outer = self._outer(gate)
-        while outer is not None:
-            gate, outer = outer, self._outer(outer)
-        return gate
+        return self._nearest_counted(self.gate[gate])
 
     def _counted_gate(self, at: int) -> int | None:
-        return next((gate for gate in self._chain(self.gate[at]) if gate in self.counted), None)
+        """The nearest counted gate around any node."""
+        return self._nearest_counted(self.gate[at])
+
+    def _nearest_counted(self, gate: int | None) -> int | None:
+        for _ in range(DEPTH):
+            if gate is None or gate in self.counted:
+                return gate
+            gate = self.gate[gate]
+        return None
+
+    def _roots(self) -> dict[int, int]:
+        """The outermost counted gate around each counted gate."""
+        root: dict[int, int] = {}
+        for gate in self.gates:
+            way = []
+            while gate in self.counted and gate not in root:
+                way.append(gate)
+                outer = self._outer(gate)
+                if outer is None:
+                    root[gate] = gate
+                else:
+                    gate = outer
+            for inner in way:
+                root[inner] = root[gate]
+        return root
 
     # Clients.
 
@@ -255,29 +325,30 @@ class Tree:
         return client
 
     def _clients(self) -> dict[int, int]:
-        """The client of each root, and of each span that has a client but no gate."""
-        client: dict[int, int] = {}
-        for root in set(self.root.values()):
+        """The client of each root that has one: the outermost around it, else one that knows its request id."""
+        tried: dict[int, int] = {}
+        for root in sorted(set(self.root.values()), key=self._when):
             around = self._outermost_client(root)
             if around is not None:
-                client[root] = around
+                tried[around] = root  # a client that tried again goes with the last try
+        client = {root: around for around, root in tried.items()}
+        roots_of_id = inverted(self._path_ids())
+        taken = set(client.values())
         for at in self.clients:
-            identity = self.rows[at][record.REQUEST_ID]
-            if at not in client.values() and self._outermost_client(at) is None and identity != MISSING:
-                roots = {self.root[gate] for gate in self.counted if identity in self._path_ids(self.root[gate])}
-                if len(roots) == 1 and not roots & client.keys():
-                    client[roots.pop()] = at
+            roots = roots_of_id.get(self.rows[at][record.REQUEST_ID], [])
+            if len(roots) == 1 and roots[0] not in client and at not in taken and self._outermost_client(at) is None:
+                client[roots[0]] = at
         return client
 
-    def _path_ids(self, root: int) -> set[int]:
-        ids: set[int] = set()
+    def _path_ids(self) -> dict[int, set[int]]:
+        """The request ids of each root: those of its gates and of the engines inside."""
+        ids: dict[int, set[int]] = {}
         for gate in self.counted:
-            if self.root[gate] == root:
-                ids |= self.ids[gate]
+            ids.setdefault(self.root[gate], set()).update(self.ids[gate])
         for at in self.above:
             home = self._counted_gate(at) if self._role(at) == ENGINE else None
-            if home is not None and self.root[home] == root:
-                ids.add(self.rows[at][record.REQUEST_ID])
+            if home is not None and self.rows[at][record.REQUEST_ID] != MISSING:
+                ids[self.root[home]].add(self.rows[at][record.REQUEST_ID])
         return ids
 
     # The result.
@@ -311,58 +382,74 @@ class Tree:
             return owner_of_client.get(inner, inner)
         if client is not None:
             return owner_of_client.get(client, client)
-        return self._lone(at) if role == ENGINE else None
-
-    def _lone(self, at: int) -> int:
-        """The first of the sequences that a lone engine span belongs with."""
-        for other in self.above:
-            if self._role(other) == ENGINE and self._owned_alone(other) and self._same_request(other, at):
-                return other
-        return at
+        return self.lone[at] if role == ENGINE else None
 
     def _owned_alone(self, at: int) -> bool:
         return self._counted_gate(at) is None and self._outermost_client(at) is None
 
-    def _same_request(self, one: int, other: int) -> bool:
-        """Whether two engine spans are sequences of one request: the same parent, no other id, at the same time."""
-        first, second = self.rows[one], self.rows[other]
-        if one == other:
-            return True
-        if first[record.START] > second[record.END] or second[record.START] > first[record.END]:
-            return False
-        known = first[record.REQUEST_ID] != MISSING and second[record.REQUEST_ID] != MISSING
-        if known and first[record.REQUEST_ID] != second[record.REQUEST_ID]:
-            return False
-        if self._anchor(one) == self._anchor(other):
-            return known or self._anchor(one) != (None, 0)
-        return False
+    def _sequences(self, engines: Iterable[int]) -> dict[int, int]:
+        """Of each engine span, in their order, the first with which it is one request (n > 1, lists of prompts).
+
+        That is: in the same gate or under the same parent, without a different id, and at the same time. Without a gate
+        or parent, the id and the very start must be the same: clients may send one id with all their requests.
+        """
+        first: dict[int, int] = {}
+        running: defaultdict[tuple[tuple[int | None, int], int | None], deque[int]] = defaultdict(deque)
+        for at in engines:
+            row, anchor = self.rows[at], self._anchor(at)
+            identity = row[record.REQUEST_ID]
+            fitting: list[int | None]
+            if anchor[0] is None and not row[record.PARENT]:
+                fitting = [identity] if identity != MISSING else []
+            else:
+                fitting = [identity, MISSING] if identity != MISSING else [None]
+            heads = [head for kind in fitting for head in self._still(running[anchor, kind], row[record.START])]
+            first[at] = first[min(heads, key=self._when)] if heads else at
+            running[anchor, identity].append(at)
+            running[anchor, None].append(at)
+        return first
+
+    def _still(self, running: deque[int], start: int) -> list[int]:
+        """The first of some engine spans that has not ended by then; what stands before it is dropped."""
+        while running and self.rows[running[0]][record.END] < start:
+            running.popleft()
+        return [running[0]] if running else []
 
     def _anchor(self, at: int) -> tuple[int | None, int]:
+        """What sequences of one request share: the gate or client, the parent, and without these the very start."""
         gate = self.gate[at] if self.gate[at] is not None else self.above[at]
-        return (gate, 0) if gate is not None else (None, self.rows[at][record.PARENT])
+        row = self.rows[at]
+        return (gate, 0) if gate is not None else (None, row[record.PARENT] or row[record.START])
 
     def _path(self, places: list[int]) -> Path:
         clients = [at for at in places if self._role(at) == CLIENT and self._outermost_client(at) is None]
         nodes = [at for at in places if self._role(at) in (GATEWAY, QUEUE)]
         nodes.sort(key=lambda at: (len(self._chain(at)), self.rows[at][record.START]))
-        engines: list[list[int]] = []
-        for at in places:
-            if self._role(at) == ENGINE:
-                home = next((group for group in engines if any(self._same_request(one, at) for one in group)), None)
-                if home is None:
-                    engines.append([at])
-                else:
-                    home.append(at)
-        gates = [self._counted_gate(group[0]) for group in engines]
+        engines: dict[int, list[int]] = {}
+        for at, first in self._sequences(at for at in places if self._role(at) == ENGINE).items():
+            engines.setdefault(first, []).append(at)
+        gates = [self._counted_gate(first) for first in engines]
+        place_of = {at: place for place, at in enumerate(nodes)}
         inside = {self._outer(at) for at in nodes}
         ended = any(self.rows[at][record.ENDED] != MISSING for at in places if self._role(at) != HOP)
         return Path(
             clients=[self.rows[at] for at in clients[:1]],
             nodes=[self.rows[at] for at in nodes],
-            engines=[[self.rows[at] for at in group] for group in engines],
+            outer=[-1 if outer is None else place_of[outer] for outer in map(self._outer, nodes)],
+            engines=[[self.rows[at] for at in group] for group in engines.values()],
             hops=[self.rows[at] for at in places if self._role(at) == HOP],
             parts=[self.rows[at] for at in places if self._role(at) == PART],
-            gates=[-1 if gate is None else nodes.index(gate) for gate in gates],
+            gates=[-1 if gate is None else place_of[gate] for gate in gates],
             leaves=[place for place, at in enumerate(nodes) if at not in inside or at in gates],
             open=bool(nodes) and self._role(nodes[0]) == QUEUE and not ended,
         )
+
+
+def inverted(ids: dict[int, set[int]]) -> dict[int, list[int]]:
+    """The places that go by each id, in their order."""
+    places: dict[int, list[int]] = {}
+    for at, known in ids.items():
+        for identity in known:
+            if identity != MISSING:
+                places.setdefault(identity, []).append(at)
+    return places

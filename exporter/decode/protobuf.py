@@ -25,6 +25,8 @@ GROUPS = 10_000
 """Distinct (resource, scope, name) remembered; beyond, all are forgotten and learnt anew."""
 REMEMBERED = 1 << 25
 """Bytes of names, scopes and resources that are remembered, likewise."""
+MOST = 2 * GROUPS
+"""Names, scopes and resources that one body may bring; what comes beyond counts as nameless."""
 ENTRY = 256
 """What remembering costs beside the text, about."""
 DEPTH = 100
@@ -165,6 +167,9 @@ class Decoder:
     def names_in(self, scope: bytes) -> dict[bytes, int]:
         """The groups of the present resource and this scope, by the name of their spans."""
         key = (self.resource, scope)
+        if len(self.scopes) >= MOST and key not in self.scopes:
+            self.scope = scope = b""
+            key = (self.resource, scope)
         names = self.scopes.get(key)
         if names is None:
             names = self.scopes[key] = {}
@@ -504,6 +509,9 @@ class Decoder:
 
     def resource_of(self, message: bytes) -> int:
         known = self.resource_ids.get(message, -1)
+        if known < 0 and len(self.resources) >= MOST:
+            message = b""
+            known = self.resource_ids.get(message, -1)
         if known < 0:
             known = len(self.resources)
             self.resources.append(Resource(resource_attributes(message)))
@@ -513,6 +521,9 @@ class Decoder:
 
     def group_of(self, name: bytes) -> int:
         group = self.names.get(name, -1)
+        if group < 0 and len(self.groups) >= MOST:
+            name = b""
+            group = self.names.get(name, -1)
         if group < 0:
             group = len(self.groups)
             self.groups.append(Group(self.resource, text(self.scope), text(name)))

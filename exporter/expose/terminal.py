@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from slo_rules.vocabulary import BOUNDARIES
@@ -52,6 +53,9 @@ def _boundary(name: str, boundary: Mapping[str, Any], console: Console) -> None:
         ("items", rates["items_per_second"]),
     ]  # fmt: skip
     text = ", ".join(f"{number(value)} {what}/s" for what, value in shown if value is not None)
+    speeds = [number(boundary["per_user_tokens_per_second"][key]) for key in ("p50", "p95", "p99")]
+    if boundary["metrics"]["tpot"]["count"]:
+        console.print(f"output tokens/s per user: {', '.join(speeds)} (at p50, p95, p99 of TPOT)", highlight=False)
     if text:
         arrived, grown = number(rates["arrivals_per_second"]), number(rates["backlog_growth_per_second"], sign=True)
         over = f"(over {duration(rates['seconds'])}; neither rate is the capacity)"
@@ -103,7 +107,8 @@ def _clocks(clocks: list[Mapping[str, Any]], console: Console) -> None:
     table = _table("Clocks", "clock", "ahead of", "by", "+/-")
     for clock in known:
         offset = f"{clock['offset_s'] * 1e3:+.3f} ms"
-        table.add_row(clock["clock"], clock["reference"], offset, f"{clock['error_s'] * 1e3:.3f} ms")
+        names = escape(clock["clock"]), escape(clock["reference"])
+        table.add_row(*names, offset, f"{clock['error_s'] * 1e3:.3f} ms")
     console.print(table)
 
 
