@@ -9,6 +9,8 @@ from exporter.judge import compare, is_sample, judge, limit, outermost, selects
 from exporter.measure import Interval, Measured
 from slo_rules.slo import SLO, Objective, Policies, Schedule
 
+pytestmark = pytest.mark.both_builds
+
 S = 1_000_000_000
 MONDAY_NOON = 1_700_481_600 * S
 """20 November 2023, 12:00 UTC."""

@@ -25,6 +25,8 @@ from exporter.tally import (
 from exporter.tally import Exemplar as Seen
 from slo_rules.slo import SLO, Objective
 
+pytestmark = pytest.mark.both_builds
+
 S = 1_000_000_000
 NOW = 1_700_000_000 * S
 MINUTE = 60 * S

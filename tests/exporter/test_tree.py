@@ -9,6 +9,8 @@ from exporter import record
 from exporter.tree import DEPTH, ENGINE, GATEWAY, QUEUE, Path, Row, Tree
 from tests.exporter.rows import name_of, row, shape
 
+pytestmark = pytest.mark.both_builds
+
 
 def paths(*rows: Row) -> list[Path]:
     return [path for _, path in Tree(dict(enumerate(rows))).paths()]

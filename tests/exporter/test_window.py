@@ -2,6 +2,8 @@ import pytest
 
 from exporter.window import Windows, slice_count
 
+pytestmark = pytest.mark.both_builds
+
 S = 1_000_000_000
 MINUTE = 60 * S
 HOUR = 60 * MINUTE

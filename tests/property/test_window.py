@@ -3,10 +3,13 @@
 from collections import Counter
 from fractions import Fraction
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.window import Windows, slice_count
+
+pytestmark = pytest.mark.both_builds
 
 S = 1_000_000_000
 LENGTHS = st.one_of(st.sampled_from([10 * S, 60 * S, 300 * S, 1800 * S, 3600 * S]), st.integers(10 * S, 4_000 * S))
