@@ -166,10 +166,17 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
 @main.command(epilog="Example: goodput-exporter check config.yaml slo.yaml my/profile.yaml")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
 def check(paths: tuple[str, ...]) -> None:
-    """Report every mistake in configuration, SLO and profile files; exit code 1 if there is any."""
-    from exporter.check import check_files
+    """Report every mistake in configuration, SLO and profile files; exit code 1 if there is any.
 
-    problems = check_files(paths, os.environ)
+    What is allowed but can hardly be meant is a warning, which leaves the exit code at 0.
+    """
+    from exporter.check import check_files
+    from slo_rules.document import Problem
+
+    warnings: list[Problem] = []
+    problems = check_files(paths, os.environ, warnings)
+    for warning in sorted(dict.fromkeys(warnings)):
+        click.echo(f"warning: {warning}")
     for problem in problems:
         click.echo(str(problem))
     if problems:

@@ -129,8 +129,8 @@ def test_two_spellings_of_a_quantity_are_one_objective(threshold: str, window: s
             changed(threshold="500"),
             "threshold: must be a duration with its unit, such as 500ms, 1.5s, 5m, 1h or 30d, found 500",
         ),
-        (changed(threshold="0s"), 'threshold: must be at least 1ns and at most 1d, found "0s"'),
-        (changed(threshold="25h"), 'threshold: must be at least 1ns and at most 1d, found "25h"'),
+        (changed(threshold="0s"), 'threshold: must be at least 1us and at most 1d, found "0s"'),
+        (changed(threshold="25h"), 'threshold: must be at least 1us and at most 1d, found "25h"'),
         (changed(window="9s"), 'window: must be at least 10s and at most 7d, found "9s"'),
         (changed(window="8d"), 'window: must be at least 10s and at most 7d, found "8d"'),
         (changed(metric="ttfb"), 'metric: must be one of: ttft, tpot, completion (did you mean ttft?), found "ttfb"'),
@@ -191,7 +191,8 @@ def test_a_wrong_objective_is_refused_with_the_rule_and_the_value(objective: str
         ),
         (
             "goodputs: {target: 99%}",
-            "goodputs: must be a known key: description, selector, goodput, schedule, policies, objectives "
+            "goodputs: must be a known key: description, selector, goodput, schedule, policies, workload, boundary, "
+            "deadline, expected, objectives, template, parameters "
             '(did you mean goodput?), found "goodputs"',
         ),
     ],
