@@ -57,7 +57,8 @@ class Templates:
         own = spec.fields(*known, "template", "parameters")
         template = self._template(own)
         if template is None:
-            return own, None
+            # What it would have given is not known; nothing is missing on that account.
+            return ({"objectives": spec.undefined()} if "template" in own else {}) | own, None
         arguments = _arguments(spec, template, own.get("parameters"))
         labels = None if template.labels is None else template.labels.bind(arguments)
         return template.spec.bind(arguments).fields(*known, "parameters") | own, labels
