@@ -84,12 +84,13 @@ def read(
     text: str,
     file: str,
     problems: list[Problem],
-    environment: Mapping[str, str],
+    environment: Mapping[str, str] | None,
     warnings: list[Problem] | None = None,
 ) -> "list[Node]":
     """The documents of a file, empty ones left out. Warnings go to a list of their own, or nowhere without one.
 
-    `${NAME}` in a value or a key stands for the variable of `environment`; `$${NAME}` is the plain text `${NAME}`.
+    With an environment, `${NAME}` in a value or a key stands for its variable, and `$${NAME}` is the plain text
+    `${NAME}`; without one, text stays as it is.
     A syntax error is a problem too, and ends the reading: the documents before it are still returned.
     """
     source = _Source(file, problems, environment, [] if warnings is None else warnings)
@@ -131,7 +132,7 @@ class Node:
         """The text of a single value as written, variables replaced; None for a mapping or a list."""
         self._tag = node.tag
         self._undefined = False
-        if isinstance(node, yaml.ScalarNode) and "${" in node.value:
+        if isinstance(node, yaml.ScalarNode) and "${" in node.value and source.environment is not None:
             self._substitute(_VARIABLE, self._variable)
         if isinstance(node, yaml.ScalarNode) and "$(" in node.value and source.arguments is not None:
             self._substitute(_ARGUMENT, self._argument)
@@ -151,6 +152,12 @@ class Node:
     @property
     def is_null(self) -> bool:
         return self._tag == _TAG + "null"
+
+    @property
+    def place(self) -> str:
+        """FILE:LINE:COLUMN."""
+        mark = self._yaml.start_mark
+        return f"{self._source.file}:{mark.line + 1}:{mark.column + 1}"
 
     @property
     def found(self) -> str:
@@ -194,7 +201,18 @@ class Node:
         """The value as mappings, lists and texts; whether a text means a number is for others to say."""
         if self.is_mapping:
             return {name: value.plain() for name, _, value in self.entries()}
-        return [item.plain() for item in self.items()] if self.is_sequence else self.scalar
+        if self.is_sequence:
+            return [item.plain() for item in self.items()]
+        return None if self.is_null else self.scalar
+
+    def embedded(self) -> "Node | None":
+        """The value that this text is the YAML or JSON of; all of it has the place of the text."""
+        problems: list[Problem] = []
+        nodes = read(self.scalar or "", self._source.file, problems, None)
+        if problems or len(nodes) != 1:
+            self.problem("must hold one document of YAML or JSON")
+            return None
+        return self.standing(nodes[0].plain())
 
     def standing(self, value: "Plain") -> "Node":
         """A value of our own making in the place of this one, which a message about it points to."""
@@ -372,7 +390,7 @@ class Node:
     def _variable(self, match: re.Match[str]) -> str:
         if match[0].startswith("$$"):
             return match[0][1:]
-        value = self._source.environment.get(match[1])
+        value = (self._source.environment or {}).get(match[1])
         if value is None or not _is_text(value):
             rule = f"must name a variable of the environment, or be written $${{{match[1]}}}"
             self._source.report(self._yaml.start_mark, self.path, rule, match[0])
@@ -384,7 +402,7 @@ class Node:
 class _Source:
     file: str
     problems: list[Problem]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] | None
     warnings: list[Problem]
     arguments: "Mapping[str, Node] | None" = None
 

@@ -530,8 +530,11 @@ def _limit(group: Sequence[_Draft]) -> int | None:
 
 # Warnings
 
-FASTEST_BURNS: Final = ((Fraction(2, 100), HOUR_NS), (Fraction(5, 100), 6 * HOUR_NS), (Fraction(10, 100), DAY_NS))
-"""What share of the budget, used within what time, raises an alert: the SRE workbook's, chapter 5."""
+ALERTING_BURNS: Final = (
+    (Fraction(2, 100), HOUR_NS), (Fraction(5, 100), 6 * HOUR_NS), (Fraction(10, 100), DAY_NS),
+    (Fraction(10, 100), 3 * DAY_NS),
+)  # fmt: skip
+"""What share of the budget, used within what time, raises an alert: the SRE workbook's, chapter 5, and sloth's."""
 NOTABLE_PER_SECOND: Final = 1
 """Requests a second beyond which the author is told how many an objective needs, where no traffic is expected."""
 
@@ -577,7 +580,7 @@ def _goodput_advice(slo: SLO) -> Iterator[str]:
         yield "a target of 100% leaves no error budget: the first bad request exhausts it, and no burn rate is defined"
         return
     budget, target = 1 - slo.target, f"{format_decimal(slo.target * 100)}%"
-    for share, window_ns in FASTEST_BURNS:
+    for share, window_ns in ALERTING_BURNS:
         factor = share * slo.period_ns / window_ns
         if window_ns < slo.period_ns and 1 / budget <= factor:
             yield (

@@ -6,7 +6,7 @@ otherwise depend on their neighbours; what has its default is left out.
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -14,17 +14,55 @@ from slo_rules.document import escape
 from slo_rules.slo import API_VERSION, DAYS, KIND, SLO, Objective, Policies, Schedule
 from slo_rules.units import format_decimal, format_duration
 
-WIDTH = 120
+WIDTH: Final = 120
+
+
+class Exact(str):
+    """A decimal number as its digits: YAML shows it without quotes, and no float rounds it or gives it an exponent."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    def represent_exact(self, value: Exact) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:float" if "." in value else "tag:yaml.org,2002:int", str(value))
+
+    def represent_text(self, value: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(Exact, _Dumper.represent_exact)
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def write_documents(documents: Iterable[Mapping[str, Any]]) -> str:
-    """Documents as the text of one YAML file: what fits on a line stands on one."""
-    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=None)
+    """Documents as the text of one YAML file: what fits on a line stands on one, and `${NAME}` is no variable."""
+    return _dump([_escaped(document) for document in documents], flow=None)
+
+
+def dump(documents: Iterable[Any]) -> str:
+    """Documents for the programs of others: a key on each line, and `${NAME}` means nothing."""
+    return _dump(documents, flow=False)
+
+
+def _dump(documents: Iterable[Any], *, flow: bool | None) -> str:
+    text: str = yaml.dump_all(
+        documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, default_flow_style=flow
+    )
+    return text
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _escaped(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return list(map(_escaped, value))
+    return escape(value) if isinstance(value, str) else value
 
 
 def document_of(slo: SLO) -> dict[str, Any]:
     """The document that reads as this SLO: mappings, lists, texts and numbers, in the order of a file."""
-    metadata = {"name": slo.name, "labels": {name: escape(value) for name, value in slo.labels}}
+    metadata = {"name": slo.name, "labels": dict(slo.labels)}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": _filled(metadata), "spec": spec_of(slo)}
 
 
@@ -36,7 +74,7 @@ def spec_of(slo: SLO) -> dict[str, Any]:
     expected = slo.expected_per_hour
     return _filled(
         {
-            "description": escape(slo.description),
+            "description": slo.description,
             "selector": {name: _one_or_list(values) for name, values in slo.selector},
             "workload": "batch" if batch else "",
             "boundary": slo.boundary,
@@ -79,7 +117,7 @@ def _schedule_of(schedule: Schedule) -> dict[str, Any]:
 
 
 def _one_or_list(values: Sequence[str]) -> str | list[str]:
-    return escape(values[0]) if len(values) == 1 else list(map(escape, values))
+    return values[0] if len(values) == 1 else list(values)
 
 
 def _number(value: Fraction) -> int | float:
