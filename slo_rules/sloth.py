@@ -66,6 +66,7 @@ def _slo(slo: SLO) -> Mapping[str, Any]:
         "sli": {"events": {"error_query": _rate("bad", slo), "total_query": _rate("eligible", slo)}},
         "alerting": {
             "name": f"{title}ErrorBudgetBurn",
+            **({"labels": labels} if labels else {}),
             "annotations": {"summary": f"The error budget of {slo.name} burns fast: {described}"},
             "page_alert": {"labels": {"severity": "page"}},
             "ticket_alert": {"labels": {"severity": "ticket"}},
