@@ -72,7 +72,10 @@ def _before_limits(slo: SLO, row: Measured, outside: bool) -> Judgement | None:
     if outside and slo.schedule is not None and slo.schedule.outside == "not_counted":
         return Judgement(None, (), "outside_schedule", ())
     policies, outcome = slo.policies, row.outcome
-    if outcome in FAILURES or {"cancelled": policies.cancelled, "unknown": policies.unknown}.get(outcome) == "bad":
+    ruled_bad = (outcome == "cancelled" and policies.cancelled == "bad") or (
+        outcome == "unknown" and policies.unknown == "bad"
+    )
+    if outcome in FAILURES or ruled_bad:
         return Judgement(False, (outcome,), "", ())
     if outcome in ("client_error", "unknown") or (outcome == "cancelled" and policies.cancelled == "excluded"):
         return Judgement(None, (), outcome, ())

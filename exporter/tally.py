@@ -200,6 +200,7 @@ class Tally:
     def _declare(self, settings: Settings, slos: Sequence[SLO]) -> None:
         self.settings = settings
         self.slos = tuple(slos)
+        self.judged_at = {slo.name: outermost(slo) for slo in self.slos}
         self.published = {*settings.publish, *(boundary.name for boundary in settings.boundaries)}
         self.window_lengths = window_lengths(settings, slos)
         self.edges = {metric: edges_ns(metric, self.slos) for metric in (*METRICS, "phase")}
@@ -423,7 +424,7 @@ class Tally:
             if not selects(slo, labels):
                 continue
             self._rank(slo, row, request.weight, in_windows)
-            if outermost(slo) == row.boundary:
+            if self.judged_at[slo.name] == row.boundary:
                 judgements[slo.name] = judgement = judge(slo, row, request.boundaries)
                 self._count_judgement(slo, row, judgement, request.weight, in_windows)
         return judgements

@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from exporter.cli import main
+from exporter.serve import Files, read_files
+from slo_rules.document import Problem
 
 HEAD = "apiVersion: goodput/v1\nkind: SLO\nmetadata: {name: chat}\nspec:\n"
 OBJECTIVE = "  objectives: [{metric: ttft, boundary: model, percentile: 95, threshold: 1s, window: 5m}]\n"
@@ -38,3 +40,11 @@ def test_templates_are_checked_with_the_slos_that_use_them(tmp_path: Path, monke
     result = CliRunner().invoke(main, ["check", "template.yaml", "slo.yaml"])
     assert result.exit_code == 1
     assert "slo.yaml:6:23 spec.parameters.first: must be a duration with its unit" in result.output
+
+
+def test_what_serves_is_told_the_warnings_too(tmp_path: Path) -> None:
+    path = tmp_path / "slo.yaml"
+    path.write_text(HEAD + OBJECTIVE + "  goodput: {target: 90%}\n", encoding="utf-8")
+    warnings: list[Problem] = []
+    assert len(read_files(Files(slos=(str(path),)), {}, warnings).slos) == 1
+    assert [warning.path for warning in warnings] == ["spec.goodput"]

@@ -84,6 +84,45 @@ def test_attainment_budget_and_burn_are_those_worked_out_by_hand(
     assert shown(source, "inference_slo_burn_rate")["chat", "5m"] == burn
 
 
+def test_a_budget_of_slots_some_of_them_empty_is_one_ratio_of_counts() -> None:
+    """Field case F42: finished 400, 0, 100, 0, 0, 0 and bad 0, -, 10, -, -, - in six slots of 5 min, at 99 %."""
+    slo = replace(CHAT, target=Fraction(99, 100))
+    first = [request(MARCH - 28 * 60 * SECOND)] * 400
+    third = [request(MARCH - 18 * 60 * SECOND, outcome) for outcome in ["ok"] * 90 + ["error"] * 10]
+    source = pipeline(slo, [*first, *third], now_ns=MARCH)
+    assert shown(source, "inference_slo_attainment_ratio")["chat", "30m"] == 0.98
+    assert shown(source, "inference_slo_burn_rate")["chat", "30m"] == 2.0
+    assert ("chat", "5m") not in shown(source, "inference_slo_burn_rate")
+
+
+def test_counters_are_there_at_zero_before_the_first_request() -> None:
+    """Field case F43: a series that began with its first event would hide it from increase()."""
+    source = pipeline(CHAT, [])
+    assert shown(source, "inference_slo_good_requests_total") == {("chat",): 0}
+    assert set(shown(source, "inference_slo_bad_requests_total").values()) == {0}
+    source.tally.count(request(MARCH), MARCH, in_windows=True)
+    assert shown(source, "inference_slo_good_requests_total") == {("chat",): 1}
+    assert set(shown(source, "inference_slo_bad_requests_total").values()) == {0}
+
+
+def test_goodput_is_zero_when_nothing_is_good() -> None:
+    """Field case F47: it must not be left out just when it matters most."""
+    source = pipeline(CHAT, [request(MARCH - SECOND, ttft_ns=3 * SECOND)] * 10, now_ns=MARCH)
+    assert shown(source, "inference_slo_goodput_requests_per_second")["chat", "1m"] == 0
+    assert shown(source, "inference_slo_attainment_ratio")["chat", "1m"] == 0
+    assert shown(source, "inference_slo_completions_per_second")["chat", "1m"] == pytest.approx(10 / 60)
+
+
+def test_a_reload_keeps_the_budget_of_the_same_period_and_begins_another_anew() -> None:
+    source = pipeline(CHAT, [request(MARCH - SECOND, "error")], now_ns=MARCH)
+    source.tally.reconfigure(Settings(), [replace(CHAT, description="new words")])
+    source.tally.windows.advance(MARCH)
+    assert slo_of(source)["budget"]["bad"] == 1
+    source.tally.reconfigure(Settings(), [replace(CHAT, period_ns=28 * DAY)])
+    source.tally.windows.advance(MARCH)
+    assert (slo_of(source)["budget"]["bad"], slo_of(source)["bad"]) == (0, 1)
+
+
 def test_a_calendar_budget_begins_anew_with_the_month_and_a_rolling_one_does_not() -> None:
     ends = [MARCH - HOUR, MARCH + HOUR]
     requests = [request(ends[0], "error"), request(ends[1])]
