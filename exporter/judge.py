@@ -61,8 +61,11 @@ def judge(slo: SLO, row: Measured, rows: Iterable[Measured]) -> Judgement:
 
 
 def in_schedule(slo: SLO, row: Measured) -> bool:
-    """Whether a request arrived while the SLO's limits applied."""
-    return slo.schedule is None or (row.arrived_ns is not None and slo.schedule.covers(row.arrived_ns))
+    """Whether a request arrived while the SLO's limits applied.
+
+    Where the arrival is not known it is taken for one that did: the limits, which need it too, are then unknown.
+    """
+    return slo.schedule is None or row.arrived_ns is None or slo.schedule.covers(row.arrived_ns)
 
 
 def _before_limits(slo: SLO, row: Measured, outside: bool) -> Judgement | None:

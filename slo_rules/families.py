@@ -215,7 +215,7 @@ _SLOS: Final = (
     ),
     FamilySpec(
         "inference_slo_period_seconds", "gauge", _SLO, "seconds",
-        "Declared period of the target.",
+        "Declared period of the target; one of the calendar with its nominal length.",
     ),
     FamilySpec(
         "inference_slo_threshold_seconds", "gauge",

@@ -287,8 +287,9 @@ def _read_batch(
     deadline_ns = optional(spec, "deadline", lambda n: n.duration(MIN_THRESHOLD_NS, MAX_THRESHOLD_NS), None)
     if "objectives" in spec:
         spec["objectives"].problem("must be left out of a batch workload, which may have a deadline instead")
-    if "goodput" in spec and "deadline" not in spec:
-        spec["goodput"].problem("must come with a deadline: without one, a batch workload is not judged")
+    for key in ("goodput", "schedule", "policies", "expected"):
+        if key in spec and "deadline" not in spec:
+            spec[key].problem("must come with a deadline: without one, a batch workload is not judged")
     return boundary, () if deadline_ns is None else (_deadline(boundary, deadline_ns, target),)
 
 
@@ -546,6 +547,9 @@ def _advise(slo: SLO, spec: Mapping[str, Node]) -> None:
         for node, objective in zip(items, slo.objectives, strict=True):
             for advice in _objective_advice(slo, objective):
                 node.warn(f"{slo.name}: {advice}")
+    limits = {objective.metric for objective in slo.objectives if objective.per_request}
+    if slo.policies.single_token == "fail" and "tpot" not in limits and "policies" in spec:
+        spec["policies"].warn(f"{slo.name}: single_token matters only where tpot limits a request, and none does")
     if "goodput" in spec:
         for advice in _goodput_advice(slo):
             spec["goodput"].warn(f"{slo.name}: {advice}")

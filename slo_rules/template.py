@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from slo_rules.document import Node
+from slo_rules.document import Node, optional
 
 KIND: Final = "SLOTemplate"
 API_VERSION: Final = "goodput/v1"
@@ -97,13 +97,17 @@ def read_templates(nodes: Iterable[Node]) -> Templates:
         if "apiVersion" in fields:
             fields["apiVersion"].choice(API_VERSION)
         metadata = fields["metadata"].fields("labels", required=("name",)) if "metadata" in fields else {}
-        name = metadata["name"].text(pattern=_NAME, rule="must be a name like that of an SLO") if metadata else None
+        name = optional(metadata, "name", _read_name, None)
         if name in templates.by_name:
             metadata["name"].problem("must be the name of one template only, in all files")
         elif name is not None and "spec" in fields:
             spec, labels = fields["spec"], metadata.get("labels")
             templates.by_name[name] = Template(node, labels, spec, _read_parameters(spec, labels))
     return templates
+
+
+def _read_name(node: Node) -> str | None:
+    return node.text(pattern=_NAME, rule="must be a name like that of an SLO")
 
 
 def _read_parameters(spec: Node, labels: Node | None) -> dict[str, Node | None]:

@@ -120,6 +120,12 @@ def test_the_arrival_decides_whether_a_request_is_in_the_schedule() -> None:
     assert judged(replace(SLO_, schedule=PEAK), request) == (False, "ttft")
 
 
+@pytest.mark.parametrize("outside", ["not_counted", "outcome_only"])
+def test_a_request_whose_arrival_is_not_known_is_unknown(outside: Any) -> None:
+    request = row(ttft_s=None, completion_s=None, arrived_ns=None)
+    assert judged(replace(SLO_, schedule=replace(PEAK, outside=outside)), request) == (None, "unknown_value")
+
+
 def test_a_batch_workload_is_not_judged_whatever_becomes_of_a_request() -> None:
     assert {judged(BATCH, row(outcome)) for outcome in ("ok", "error", "cancelled")} == {(None, "not_judged")}
     assert outermost(BATCH) == "service"

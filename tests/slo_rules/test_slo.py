@@ -511,6 +511,10 @@ def test_a_deadline_is_a_limit_on_completion(goodput: str, percentile: Fraction)
             f"{BATCH}  goodput: {{target: 99%}}\n",
             "goodput: must come with a deadline: without one, a batch workload is not judged, found a mapping",
         ),
+        (
+            f"{BATCH}  policies: {{cancelled: bad}}\n",
+            "policies: must come with a deadline: without one, a batch workload is not judged, found a mapping",
+        ),
         (f"{BATCH}  deadline: 2d\n", 'deadline: must be at least 1us and at most 1d, found "2d"'),
         (f"{BATCH}  deadline: 6\n", "deadline: must be a duration with its unit, such as 500ms, 1.5s, 5m, 1h or 30d, "
                                     "found 6"),
@@ -560,6 +564,11 @@ def test_the_example_of_the_design_has_nothing_to_warn_of() -> None:
             changed(), "goodput: {target: 90%}",
             ["spec.goodput: chat: an alert on a burn rate of 14.4 (2% of the budget in 1h) can never fire: at 90% "
              "the fastest burn is 10"],
+        ),
+        (changed(metric="tpot"), "policies: {single_token: fail}", []),
+        (
+            changed(), "policies: {single_token: fail}",
+            ["spec.policies: chat: single_token matters only where tpot limits a request, and none does"],
         ),
         (changed(), "goodput: {target: 93.1%}", []),
         (changed(), "goodput: {target: 90%, period: 7d}", []),

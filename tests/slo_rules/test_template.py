@@ -115,6 +115,10 @@ def test_a_list_cannot_stand_inside_a_text() -> None:
     ("text", "message"),
     [
         (
+            TEMPLATE + TEMPLATE.replace("name: chat, ", ""),
+            "slo.yaml:14:11 metadata.name: must be given, found nothing",
+        ),
+        (
             TEMPLATE.replace("first: 1s", "first: 1s, second: 2s"),
             "slo.yaml:5:36 spec.parameters.second: must be used: $(second) stands nowhere in the template, "
             'found "second"',
