@@ -184,6 +184,22 @@ def check(paths: tuple[str, ...]) -> None:
     click.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} without a mistake", err=True)
 
 
+@main.command(epilog="Example: goodput-exporter demo")
+@click.option("--seed", default=1, show_default=True, help="Another seed, another order of requests.")
+def demo(seed: int) -> None:
+    """Watch a simulated gateway, queue and model server go through a surge and recover: about a minute."""
+    import asyncio
+
+    from rich.console import Console
+
+    from exporter.demo.run import run
+
+    try:
+        sys.exit(asyncio.run(run(seed=seed, console=Console())))
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
 @main.group()
 def slo() -> None:
     """Translate SLOs from and to the formats of others. What cannot be carried over is named on standard error."""
@@ -238,22 +254,6 @@ def export(paths: tuple[str, ...], config_file: str | None, format_: str) -> Non
         click.echo(str(each), err=True)
     if any(each.what.startswith("SLO ") for each in left_out):
         sys.exit(1)
-
-
-@main.command(epilog="Example: goodput-exporter demo")
-@click.option("--seed", default=1, show_default=True, help="Another seed, another order of requests.")
-def demo(seed: int) -> None:
-    """Watch a simulated gateway, queue and model server go through a surge and recover: about a minute."""
-    import asyncio
-
-    from rich.console import Console
-
-    from exporter.demo.run import run
-
-    try:
-        sys.exit(asyncio.run(run(seed=seed, console=Console())))
-    except KeyboardInterrupt:
-        sys.exit(0)
 
 
 @main.command(epilog="Example: goodput-exporter health --url http://127.0.0.1:9464")
