@@ -8,11 +8,16 @@ from exporter.profile import SourceProfile, built_in, check_names, read_profiles
 from exporter.serve import check_boundaries, read_slo_nodes, read_text
 from slo_rules.document import Node, Problem, read
 
-KINDS = ("SLO", "SourceProfile")
+KINDS = ("SLO", "SLOTemplate", "SourceProfile")
 
 
-def check_files(paths: Iterable[str], environment: Mapping[str, str]) -> list[Problem]:
-    """Everything that is wrong, in the order of the files. SLOs are checked against the configuration among them."""
+def check_files(
+    paths: Iterable[str], environment: Mapping[str, str], warnings: list[Problem] | None = None
+) -> list[Problem]:
+    """Everything that is wrong, in the order of the files. SLOs are checked against the configuration among them.
+
+    What can hardly be meant is added to `warnings`.
+    """
     problems: list[Problem] = []
     settings, slos, own = Settings(), [], []
     configurations: list[tuple[str, str]] = []
@@ -23,11 +28,11 @@ def check_files(paths: Iterable[str], environment: Mapping[str, str]) -> list[Pr
             configurations.append((path, text))
             settings = read_settings(path, text, environment, problems)
             continue
-        for node in read(text, path, problems, environment):
+        for node in read(text, path, problems, environment, warnings):
             kind = _kind(node)
             if kind is not None and kind.scalar == "SourceProfile":
                 own += [(profile, node) for profile in read_profiles([node])]
-            elif kind is None or kind.choice(*KINDS) == "SLO":
+            elif kind is None or kind.choice(*KINDS) in ("SLO", "SLOTemplate"):
                 slos.append(node)
     named = {os.path.normpath(path) for path in paths}
     for path in settings.profiles:

@@ -185,10 +185,17 @@ def _print_report(report: dict[str, Any], as_json: bool) -> None:
 @main.command(epilog="Example: goodput-exporter check config.yaml slo.yaml my/profile.yaml")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
 def check(paths: tuple[str, ...]) -> None:
-    """Report every mistake in configuration, SLO and profile files; exit code 1 if there is any."""
-    from exporter.check import check_files
+    """Report every mistake in configuration, SLO and profile files; exit code 1 if there is any.
 
-    problems = check_files(paths, os.environ)
+    What is allowed but can hardly be meant is a warning, which leaves the exit code at 0.
+    """
+    from exporter.check import check_files
+    from slo_rules.document import Problem
+
+    warnings: list[Problem] = []
+    problems = check_files(paths, os.environ, warnings)
+    for warning in sorted(dict.fromkeys(warnings)):
+        click.echo(f"warning: {warning}")
     for problem in problems:
         click.echo(str(problem))
     if problems:
@@ -210,6 +217,62 @@ def demo(seed: int) -> None:
         sys.exit(asyncio.run(run(seed=seed, console=Console())))
     except KeyboardInterrupt:
         sys.exit(0)
+
+
+@main.group()
+def slo() -> None:
+    """Translate SLOs from and to the formats of others. What cannot be carried over is named on standard error."""
+
+
+@slo.command("import", epilog="Example: goodput-exporter slo import openslo/*.yaml > slo.yaml")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.option("--config.file", "config_file", metavar="FILE", help="Configuration file, for boundaries of your own.")
+def import_(paths: tuple[str, ...], config_file: str | None) -> None:
+    """Print the SLOs of OpenSLO v1 files as an SLO file; exit code 1 if any SLO is left out."""
+    from exporter.serve import Files, read_files, read_text
+    from slo_rules.document import Problem, Problems, read
+    from slo_rules.openslo import import_slos, read_objects
+    from slo_rules.vocabulary import BOUNDARIES
+    from slo_rules.write import document_of, write_documents
+
+    try:
+        settings = read_files(Files(config=config_file), os.environ).settings
+        problems: list[Problem] = []
+        nodes = [node for path in paths for node in read(read_text(path, problems), path, problems, None)]
+        own = (boundary.name for boundary in settings.boundaries)
+        found = import_slos(read_objects(nodes), (*BOUNDARIES, *own))
+        if problems:
+            raise Problems(problems)
+    except Problems as error:
+        _fail(str(error))
+    click.echo(write_documents(map(document_of, found.slos)), nl=False)
+    for each in found.left_out:
+        click.echo(str(each), err=True)
+    if any(each.what.startswith("SLO ") for each in found.left_out):
+        sys.exit(1)
+
+
+@slo.command("export", epilog="Example: goodput-exporter slo export slo.yaml --format openslo")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.option("--config.file", "config_file", metavar="FILE", help="Configuration file, for boundaries of your own.")
+@click.option("--format", "format_", type=click.Choice(["openslo", "sloth"]), default="openslo", show_default=True)
+def export(paths: tuple[str, ...], config_file: str | None, format_: str) -> None:
+    """Print the SLOs of SLO files in another format; exit code 1 if any SLO is left out."""
+    from exporter.serve import Files, read_files
+    from slo_rules import openslo, sloth
+    from slo_rules.document import Problems
+    from slo_rules.write import dump
+
+    try:
+        slos = read_files(Files(config=config_file, slos=paths), os.environ).slos
+    except Problems as error:
+        _fail(str(error))
+    documents, left_out = (openslo if format_ == "openslo" else sloth).export_slos(slos)
+    click.echo(dump(documents) if documents else "", nl=False)
+    for each in left_out:
+        click.echo(str(each), err=True)
+    if any(each.what.startswith("SLO ") for each in left_out):
+        sys.exit(1)
 
 
 @main.command(epilog="Example: goodput-exporter health --url http://127.0.0.1:9464")

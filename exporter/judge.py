@@ -2,7 +2,8 @@
 
 Good: ended `ok` and met every per-request limit that applies. Bad: an error, a time-out, shed, or a limit broken.
 Neither: client errors, unknown outcomes, cancelled before a limit was broken, a limit whose value should be there and
-is not, a value whose clocks are too uncertain for the limit. Those are counted by reason.
+is not, a value whose clocks are too uncertain for the limit. Those are counted by reason. An SLO's schedule and
+policies change this where they say so, and a batch workload without a deadline has nothing to judge.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,33 +34,55 @@ def selects(slo: SLO, labels: Mapping[str, str]) -> bool:
 
 
 def outermost(slo: SLO) -> str:
-    """The boundary at which requests are judged: the outermost of the objectives."""
+    """The boundary at which requests are judged: the outermost of the objectives, or where a workload is counted."""
     order = [*BOUNDARIES]
     return min(
-        (objective.boundary for objective in slo.objectives),
+        sorted(slo.boundaries),
         key=lambda boundary: order.index(boundary) if boundary in order else -1,
     )
 
 
 def judge(slo: SLO, row: Measured, rows: Iterable[Measured]) -> Judgement:
     """Judge the request whose outermost boundary is `row`; `rows` are all its boundaries."""
-    if slo.schedule is not None and (row.arrived_ns is None or not slo.schedule.covers(row.arrived_ns)):
-        return Judgement(None, (), "outside_schedule", ())
-    if row.outcome in ("client_error", "unknown"):
-        return Judgement(None, (), row.outcome, ())
-    if row.outcome in FAILURES or (row.outcome == "cancelled" and slo.policies.cancelled == "bad"):
-        return Judgement(False, (row.outcome,), "", ())
-    if row.outcome == "cancelled" and slo.policies.cancelled == "excluded":
-        return Judgement(None, (), "cancelled", ())
-    limits = tuple(_limits(slo, row, list(rows)))
+    outside = not in_schedule(slo, row)
+    settled = _before_limits(slo, row, outside)
+    if settled is not None:
+        return settled
+    limits = () if outside else tuple(_limits(slo, row, list(rows)))
     failed = tuple(objective.name for objective, met in limits if met == "broken")
     if failed:
         return Judgement(False, failed, "", limits)
     if row.outcome == "cancelled":
         return Judgement(None, (), "cancelled", ())
     if any(met == "unknown" for _, met in limits):
-        return Judgement(None, (), "unknown_value", limits)
+        bad = slo.policies.unknown == "bad"
+        return Judgement(False, ("unknown",), "", limits) if bad else Judgement(None, (), "unknown_value", limits)
     return Judgement(True, (), "", limits)
+
+
+def in_schedule(slo: SLO, row: Measured) -> bool:
+    """Whether a request arrived while the SLO's limits applied.
+
+    Where the arrival is not known it is taken for one that did: the limits, which need it too, are then unknown.
+    """
+    return slo.schedule is None or row.arrived_ns is None or slo.schedule.covers(row.arrived_ns)
+
+
+def _before_limits(slo: SLO, row: Measured, outside: bool) -> Judgement | None:
+    """The judgement where limits have no say."""
+    if not slo.objectives:
+        return Judgement(None, (), "not_judged", ())
+    if outside and slo.schedule is not None and slo.schedule.outside == "not_counted":
+        return Judgement(None, (), "outside_schedule", ())
+    policies, outcome = slo.policies, row.outcome
+    ruled_bad = (outcome == "cancelled" and policies.cancelled == "bad") or (
+        outcome == "unknown" and policies.unknown == "bad"
+    )
+    if outcome in FAILURES or ruled_bad:
+        return Judgement(False, (outcome,), "", ())
+    if outcome in ("client_error", "unknown") or (outcome == "cancelled" and policies.cancelled == "excluded"):
+        return Judgement(None, (), outcome, ())
+    return None
 
 
 def _limits(slo: SLO, row: Measured, rows: Sequence[Measured]) -> Iterable[tuple[Objective, Met]]:

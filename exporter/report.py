@@ -15,6 +15,8 @@ from exporter.record import WEIGHT_ONE
 from exporter.tally import (
     BAD,
     CACHED,
+    ENDED,
+    ENDED_OUTPUT,
     GOOD,
     GOOD_OUTPUT,
     INPUT,
@@ -31,7 +33,7 @@ from exporter.tally import (
 )  # fmt: skip
 from slo_rules.slo import SLO, Objective, minimum_samples
 from slo_rules.units import format_duration
-from slo_rules.verdict import Verdict, attainment, attainment_bounds, verdict
+from slo_rules.verdict import Verdict, attainment, attainment_bounds, budget_remaining, verdict
 from slo_rules.vocabulary import METRICS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -221,8 +223,11 @@ def _slo(tally: Tally, slo: SLO, span_s: float | None) -> dict[str, Any]:
     unknown = unknowns(counts)
     bounds = attainment_bounds(counts.good, counts.eligible, unknown) if unknown else None
     return {
+        "workload": slo.workload,
         "target": None if slo.target is None else float(slo.target),
         "period_s": None if slo.period_ns is None else seconds(slo.period_ns),
+        "calendar": None if slo.calendar is None else slo.calendar.unit,
+        "budget": _budget(tally, slo),
         "eligible": requests(counts.eligible),
         "good": requests(counts.good),
         "bad": requests(sum(counts.bad.values())),
@@ -234,6 +239,20 @@ def _slo(tally: Tally, slo: SLO, span_s: float | None) -> dict[str, Any]:
         "attainment_bounds": None if bounds is None else [float(bound) for bound in bounds],
         "objectives": {objective.name: _objective(tally, slo, objective) for objective in slo.objectives},
         "windows": {format_duration(length): _slo_window(tally, slo, length) for length in tally.window_lengths},
+    }
+
+
+def _budget(tally: Tally, slo: SLO) -> dict[str, Any] | None:
+    """What is left of the error budget in the present period, of which only what this program has seen counts."""
+    as_of_ns = tally.as_of_ns
+    if slo.target is None or as_of_ns is None:
+        return None
+    good, bad, from_ns = tally.budgets[slo.name].read(as_of_ns)
+    return {
+        "from_unix_nano": from_ns,
+        "eligible": requests(good + bad),
+        "bad": requests(bad),
+        "remaining": ratio(budget_remaining(good, good + bad, slo.target)),
     }
 
 
@@ -274,7 +293,10 @@ def _slo_window(tally: Tally, slo: SLO, length_ns: int) -> dict[str, Any]:
     good, bad, unknown = (counts.get(slot, 0) for slot in (GOOD, BAD, UNKNOWN))
     bounds = attainment_bounds(good, good + bad, unknown) if unknown else None
     judged = good + bad + unknown
+    ended, output = counts.get(ENDED, 0), counts.get(ENDED_OUTPUT, 0)
     return {
+        "completions_per_second": rate(ended, length_ns / SECOND),
+        "output_tokens_per_second": rate(output, length_ns / SECOND),
         "eligible": requests(good + bad),
         "good": requests(good),
         "unknown": requests(unknown),

@@ -78,7 +78,10 @@ def run(files: Files, adjust: Callable[[Settings], Settings] = lambda settings: 
     """Serve until SIGTERM or SIGINT; the exit code. `adjust` lets the command line win over the file, on reload too."""
 
     def read_again() -> Declared:
-        declared = read_files(files, os.environ)
+        warnings: list[Problem] = []
+        declared = read_files(files, os.environ, warnings)
+        for warning in warnings:
+            _log.warning("%s", warning)
         return declared._replace(settings=adjust(declared.settings))
 
     try:
@@ -98,15 +101,18 @@ async def serve(read_again: Callable[[], Declared]) -> None:
             await exporter.run_until(stop)
 
 
-def read_files(files: Files, environment: Mapping[str, str]) -> Declared:
-    """What the files declare. Raises Problems, with all that is wrong in any of them."""
+def read_files(files: Files, environment: Mapping[str, str], warnings: list[Problem] | None = None) -> Declared:
+    """What the files declare. Raises Problems, with all that is wrong in any of them.
+
+    What can hardly be meant is added to `warnings`.
+    """
     problems: list[Problem] = []
     text = "" if files.config is None else read_text(files.config, problems)
     settings = read_settings(files.config, text, environment, problems)
     profiles = _read_profiles(settings.profiles, environment, problems)
     if files.config is not None:
         check_boundaries(files.config, text, profiles, environment, problems)
-    slos = _read_slos(files.slos, settings, environment, problems)
+    slos = _read_slos(files.slos, settings, environment, problems, warnings)
     if problems:
         raise Problems(problems)
     return Declared(settings, profiles, slos)
@@ -139,9 +145,14 @@ def _read_profiles(
 
 
 def _read_slos(
-    paths: Sequence[str], settings: Settings, environment: Mapping[str, str], problems: list[Problem]
+    paths: Sequence[str],
+    settings: Settings,
+    environment: Mapping[str, str],
+    problems: list[Problem],
+    warnings: list[Problem] | None,
 ) -> list[SLO]:
-    nodes = [node for path in paths for node in read(read_text(path, problems), path, problems, environment)]
+    texts = [(path, read_text(path, problems)) for path in paths]
+    nodes = [node for path, text in texts for node in read(text, path, problems, environment, warnings)]
     return read_slo_nodes(nodes, settings)
 
 

@@ -16,9 +16,10 @@ from itertools import islice, product
 from typing import Final, NamedTuple
 
 from exporter import record
+from exporter.budget import Budget
 from exporter.config import Settings
 from exporter.histogram import LIMIT_NS, slot_of_ns
-from exporter.judge import Judgement, is_sample, judge, outermost, selects, value_of
+from exporter.judge import Judgement, in_schedule, is_sample, judge, outermost, selects, value_of
 from exporter.measure import Measured, Request, classify
 from exporter.recognise import OTHER, Strings
 from exporter.record import MISSING
@@ -169,7 +170,7 @@ class SloCounts:
 
 
 # Slots of the window series of an SLO, and of an objective.
-GOOD, BAD, UNKNOWN, GOOD_OUTPUT = range(4)
+GOOD, BAD, UNKNOWN, GOOD_OUTPUT, ENDED, ENDED_OUTPUT = range(6)
 SAMPLES, SURELY_MET, SURELY_BROKEN = range(3)
 # Slots of the tokens of a boundary.
 INPUT, CACHED, OUTPUT, ITEMS = range(4)
@@ -183,6 +184,7 @@ class Tally:
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths)
         self.slo_counts = {slo.name: SloCounts() for slo in self.slos}
+        self.budgets = {slo.name: Budget(slo) for slo in self.slos}
         self.values: dict[str, set[str]] = {name: set() for name in self.label_names}
         self.numbers: dict[tuple[str, ...], int] = {}
         self.next_number = 0
@@ -203,6 +205,7 @@ class Tally:
     def _declare(self, settings: Settings, slos: Sequence[SLO]) -> None:
         self.settings = settings
         self.slos = tuple(slos)
+        self.judged_at = {slo.name: outermost(slo) for slo in self.slos}
         self.published = set(settings.publish)
         self.window_lengths = window_lengths(settings, slos)
         self.edges = {metric: edges_ns(metric, self.slos) for metric in (*METRICS, "phase")}
@@ -212,12 +215,13 @@ class Tally:
         """Go on with other settings: SLOs keep their counts by name.
 
         A histogram with other edges begins anew; so do, in the windows, an SLO with other limits and, where labels
-        change, all that carries them.
+        change, all that carries them, and a budget with another period.
         """
         names, judged = self.label_names, {slo.name: _judged_by(slo) for slo in self.slos}
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths, self.windows)
         self.slo_counts = {slo.name: self.slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
+        self.budgets = {slo.name: Budget(slo, self.budgets.get(slo.name)) for slo in self.slos}
         if names != self.label_names:
             self.series.clear()
             self._drop_numbers(lambda key: key[0] in (*METRICS, "phase"))
@@ -242,7 +246,7 @@ class Tally:
         """
         self.lasting: set[tuple[str, ...]] = set()
         for slo in self.slos:
-            for boundary in sorted({objective.boundary for objective in slo.objectives} & self.published):
+            for boundary in sorted(slo.boundaries & self.published):
                 for values in islice(product(*self._foreseen(slo)), self.settings.limits.label_values):
                     capped = self._capped(dict(zip(self.label_names, values, strict=True)))
                     self.lasting |= {(boundary, *capped), (boundary, capped[1])}
@@ -446,14 +450,14 @@ class Tally:
             if not selects(slo, labels):
                 continue
             self._rank(slo, row, request.weight, in_windows)
-            if outermost(slo) == row.boundary:
+            if self.judged_at[slo.name] == row.boundary:
                 judgements[slo.name] = judgement = judge(slo, row, request.boundaries)
                 self._count_judgement(slo, row, judgement, request.weight, in_windows)
         return judgements
 
     def _rank(self, slo: SLO, row: Measured, weight: int, in_windows: bool) -> None:
         """Enter a request into the percentiles of the objectives at its boundary."""
-        if slo.schedule is not None and (row.arrived_ns is None or not slo.schedule.covers(row.arrived_ns)):
+        if not in_schedule(slo, row):
             return
         for objective in slo.objectives:
             if objective.boundary != row.boundary or not is_sample(objective.metric, row) or not in_windows:
@@ -489,9 +493,22 @@ class Tally:
             counts.bad[failed] += weight
             counts.exemplars[failed] = exemplar_of(row, at_ns)
             slot = BAD
-        if in_windows and slot is not None:
-            self.windows.add(at_ns, self.number("slo", slo.name), slot, weight)
-            self.windows.add(at_ns, self.number("slo", slo.name), GOOD_OUTPUT, output if slot == GOOD else 0)
+        if slot in (GOOD, BAD):
+            self.budgets[slo.name].add(at_ns, weight if slot == GOOD else 0, weight if slot == BAD else 0)
+        if not in_windows:
+            return
+        number = self.number("slo", slo.name)
+        self.windows.add(at_ns, number, ENDED, weight)
+        self.windows.add(at_ns, number, ENDED_OUTPUT, output)
+        if slot is not None:
+            self.windows.add(at_ns, number, slot, weight)
+            self.windows.add(at_ns, number, GOOD_OUTPUT, output if slot == GOOD else 0)
+
+    @property
+    def as_of_ns(self) -> int | None:
+        """The instant as of which windows and budgets are read; None before the first."""
+        ends = [window.end_ns for window in self.windows.windows.values() if window.last]
+        return max(ends, default=None)
 
     # Keeping house.
 

@@ -6,13 +6,16 @@ records a Problem in the shared list, answers None (or nothing to walk) and lets
 every mistake. A caller checks the list once, at the end, and uses nothing of a file that has problems.
 
 What must stay true: whatever the text, only Problems come out of it. Depth, size and expansion are therefore bounded.
+
+What is allowed but surely not meant is a warning: the same kind of message, in a list of its own, and no reason to
+refuse a file.
 """
 
 import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from typing import Final, TypeVar
@@ -48,6 +51,7 @@ _TAGS: Final = frozenset(_TAG + kind for kind in _KINDS)
 _INTEGER: Final = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 _VARIABLE: Final = re.compile(r"\$?\$\{([^}]*)\}")
+_ARGUMENT: Final = re.compile(r"\$?\$\(([^()]*)\)")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -76,13 +80,20 @@ class Problems(Exception):
         super().__init__("\n".join(map(str, self.items)))
 
 
-def read(text: str, file: str, problems: list[Problem], environment: Mapping[str, str]) -> "list[Node]":
-    """The documents of a file, empty ones left out.
+def read(
+    text: str,
+    file: str,
+    problems: list[Problem],
+    environment: Mapping[str, str] | None,
+    warnings: list[Problem] | None = None,
+) -> "list[Node]":
+    """The documents of a file, empty ones left out. Warnings go to a list of their own, or nowhere without one.
 
-    `${NAME}` in a value or a key stands for the variable of `environment`; `$${NAME}` is the plain text `${NAME}`.
+    With an environment, `${NAME}` in a value or a key stands for its variable, and `$${NAME}` is the plain text
+    `${NAME}`; without one, text stays as it is.
     A syntax error is a problem too, and ends the reading: the documents before it are still returned.
     """
-    source = _Source(file, problems, environment)
+    source = _Source(file, problems, environment, [] if warnings is None else warnings)
     nodes: list[Node] = []
     for root in _compose(text, source):
         if not (isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null"):
@@ -94,6 +105,15 @@ def optional(fields: "Mapping[str, Node]", key: str, get: "Callable[[Node], T | 
     """What `get` makes of a field; `default` where the field is missing or, as then recorded, wrong."""
     value = get(fields[key]) if key in fields else None
     return default if value is None else value
+
+
+Plain = Mapping[str, "Plain"] | Sequence["Plain"] | str | None
+"""A value without its place. A text is also a sequence, so ask for it first."""
+
+
+def escape(text: str) -> str:
+    """A text as it is written in a file, so that no `${NAME}` in it is taken for a variable."""
+    return _VARIABLE.sub(lambda match: "$" + match[0], text)
 
 
 class Node:
@@ -112,8 +132,10 @@ class Node:
         """The text of a single value as written, variables replaced; None for a mapping or a list."""
         self._tag = node.tag
         self._undefined = False
-        if isinstance(node, yaml.ScalarNode) and "${" in node.value:
-            self._substitute(node.value)
+        if isinstance(node, yaml.ScalarNode) and "${" in node.value and source.environment is not None:
+            self._substitute(_VARIABLE, self._variable)
+        if isinstance(node, yaml.ScalarNode) and "$(" in node.value and source.arguments is not None:
+            self._substitute(_ARGUMENT, self._argument)
 
     @property
     def is_mapping(self) -> bool:
@@ -132,6 +154,12 @@ class Node:
         return self._tag == _TAG + "null"
 
     @property
+    def place(self) -> str:
+        """FILE:LINE:COLUMN."""
+        mark = self._yaml.start_mark
+        return f"{self._source.file}:{mark.line + 1}:{mark.column + 1}"
+
+    @property
     def found(self) -> str:
         """The value as a message shows it: quoted if it is text, cut if it is long."""
         if self.scalar is None:
@@ -144,6 +172,51 @@ class Node:
         """Record that this value breaks `rule`, which reads like "must be above 0"."""
         if not self._undefined:  # what an unset variable would have broken is not known
             self._source.report(self._yaml.start_mark, self.path, rule, self.found if found is None else found)
+
+    def warn(self, advice: str) -> None:
+        """Record that this value, which is allowed, can hardly be meant."""
+        self._source.report(self._yaml.start_mark, self.path, advice, "", self._source.warnings)
+
+    def bind(self, arguments: "Mapping[str, Node]") -> "Node":
+        """The same value, `$(NAME)` in it standing for an argument; `$$(NAME)` is the plain text `$(NAME)`.
+
+        An argument keeps its own place, so that a message about it points to where it was given.
+        """
+        return Node(self._yaml, replace(self._source, arguments=arguments), self.path)
+
+    def undefined(self) -> "Node":
+        """A stand-in for a value that is not known, here in its place: nothing it breaks is a problem."""
+        node = self.standing("")
+        node._undefined = True
+        return node
+
+    def mentions(self) -> set[str]:
+        """The names of the arguments that stand anywhere in this value."""
+        if self.is_scalar:
+            return {m[1] for m in _ARGUMENT.finditer(self.scalar or "") if not m[0].startswith("$$")}
+        parts = [node for _, key, value in self.entries() for node in (key, value)] if self.is_mapping else self.items()
+        return {name for part in parts for name in part.mentions()}
+
+    def plain(self) -> "Plain":
+        """The value as mappings, lists and texts; whether a text means a number is for others to say."""
+        if self.is_mapping:
+            return {name: value.plain() for name, _, value in self.entries()}
+        if self.is_sequence:
+            return [item.plain() for item in self.items()]
+        return None if self.is_null else self.scalar
+
+    def embedded(self) -> "Node | None":
+        """The value that this text is the YAML or JSON of; all of it has the place of the text."""
+        problems: list[Problem] = []
+        nodes = read(self.scalar or "", self._source.file, problems, None)
+        if problems or len(nodes) != 1:
+            self.problem("must hold one document of YAML or JSON")
+            return None
+        return self.standing(nodes[0].plain())
+
+    def standing(self, value: "Plain") -> "Node":
+        """A value of our own making in the place of this one, which a message about it points to."""
+        return Node(_compose_plain(value, self._yaml), self._source, self.path)
 
     # Walking
 
@@ -161,8 +234,20 @@ class Node:
                 given[name] = value
         for name in required:
             if name not in given and self.is_mapping:
-                self._source.report(self._yaml.start_mark, _join(self.path, name), "must be given", "nothing")
+                self.missing(name)
         return given
+
+    def missing(self, name: str) -> None:
+        """Record that this mapping lacks a key."""
+        self._source.report(self._yaml.start_mark, _join(self.path, name), "must be given", "nothing")
+
+    def value_of(self, name: str) -> "Node | None":
+        """The value of a key, None where this is no mapping or lacks the key: for a look before the reading."""
+        if not isinstance(self._yaml, yaml.MappingNode):
+            return None
+        found = (v for k, v in self._yaml.value if isinstance(k, yaml.ScalarNode) and k.value == name)
+        value = next(found, None)
+        return None if value is None else self._child(value, _join(self.path, name))
 
     def entries(self) -> "list[tuple[str, Node, Node]]":
         """The key, the key's node and the value's node of each entry of a mapping with keys of the user's own."""
@@ -176,7 +261,7 @@ class Node:
             if name in entries:
                 key.problem("must be given once", "it again")
             elif name:
-                entries[name] = (name, key, Node(yaml_value, self._source, key.path))
+                entries[name] = (name, key, self._child(yaml_value, key.path))
         return list(entries.values())
 
     def items(self) -> "list[Node]":
@@ -184,7 +269,7 @@ class Node:
         if not isinstance(self._yaml, yaml.SequenceNode):
             self.problem("must be a list, written as [a, b]")
             return []
-        return [Node(node, self._source, f"{self.path}[{i}]") for i, node in enumerate(self._yaml.value)]
+        return [self._child(node, f"{self.path}[{i}]") for i, node in enumerate(self._yaml.value)]
 
     def items_or_one(self) -> "list[Node]":
         """The elements of a list; a single value counts as a list of one."""
@@ -277,14 +362,35 @@ class Node:
             return key.scalar
         return None
 
-    def _substitute(self, text: str) -> None:
-        self.scalar = _VARIABLE.sub(self._variable, text)
+    def _child(self, node: yaml.Node, path: str) -> "Node":
+        """A value inside this one; one that is nothing but an argument is that argument, with its own place."""
+        arguments = self._source.arguments
+        if arguments and isinstance(node, yaml.ScalarNode) and node.value.startswith("$("):
+            match = _ARGUMENT.fullmatch(node.value)
+            if match and match[1] in arguments:
+                return arguments[match[1]]
+        return Node(node, self._source, path)
+
+    def _substitute(self, pattern: "re.Pattern[str]", change: "Callable[[re.Match[str]], str]") -> None:
+        self.scalar = pattern.sub(change, self.scalar or "")
         self._tag = _TAG + "str"  # a variable passes for text as well as for the number in it
+
+    def _argument(self, match: re.Match[str]) -> str:
+        if match[0].startswith("$$"):
+            return match[0][1:]
+        argument = (self._source.arguments or {}).get(match[1])
+        if argument is not None and argument.scalar is not None:
+            self._undefined = self._undefined or argument._undefined
+            return argument.scalar
+        rule = "must name a parameter" if argument is None else "must be a single value to stand inside a text"
+        self._source.report(self._yaml.start_mark, self.path, rule, match[0])
+        self._undefined = True
+        return ""
 
     def _variable(self, match: re.Match[str]) -> str:
         if match[0].startswith("$$"):
             return match[0][1:]
-        value = self._source.environment.get(match[1])
+        value = (self._source.environment or {}).get(match[1])
         if value is None or not _is_text(value):
             rule = f"must name a variable of the environment, or be written $${{{match[1]}}}"
             self._source.report(self._yaml.start_mark, self.path, rule, match[0])
@@ -296,12 +402,27 @@ class Node:
 class _Source:
     file: str
     problems: list[Problem]
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] | None
+    warnings: list[Problem]
+    arguments: "Mapping[str, Node] | None" = None
 
-    def report(self, mark: "yaml.Mark | None", path: str, rule: str, found: str) -> None:
+    def report(
+        self, mark: "yaml.Mark | None", path: str, rule: str, found: str, into: "list[Problem] | None" = None
+    ) -> None:
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         problem = Problem(file=self.file, line=line, column=column, path=path, rule=rule, found=found)
-        self.problems.append(problem)
+        (self.problems if into is None else into).append(problem)
+
+
+def _compose_plain(value: Plain, place: yaml.Node) -> yaml.Node:
+    start, end = place.start_mark, place.end_mark
+    if value is None or isinstance(value, str):
+        tag = _TAG + ("null" if value is None else "str")
+        return yaml.ScalarNode(tag, value or "", start, end)
+    if isinstance(value, Mapping):
+        pairs = [(_compose_plain(name, place), _compose_plain(inner, place)) for name, inner in value.items()]
+        return yaml.MappingNode(_TAG + "map", pairs, start, end)
+    return yaml.SequenceNode(_TAG + "seq", [_compose_plain(inner, place) for inner in value], start, end)
 
 
 def _compose(text: str, source: _Source) -> Iterator[yaml.Node]:

@@ -198,6 +198,14 @@ _SLOS: Final = (
         "Output tokens of good requests in the window, per second.",
     ),
     FamilySpec(
+        "inference_slo_completions_per_second", "gauge", _SLO_WINDOW, "per_second",
+        "Requests that the SLO selects and that ended in the window with any outcome, judged or not, per second.",
+    ),
+    FamilySpec(
+        "inference_slo_output_tokens_per_second", "gauge", _SLO_WINDOW, "per_second",
+        "Output tokens of the requests that the SLO selects and that ended in the window, per second.",
+    ),
+    FamilySpec(
         "inference_slo_verdict", "gauge", (*_SLO_OBJECTIVE, "verdict"), "",
         "1 for the verdict that holds for the objective over its window, 0 for the others.",
     ),
@@ -207,7 +215,7 @@ _SLOS: Final = (
     ),
     FamilySpec(
         "inference_slo_period_seconds", "gauge", _SLO, "seconds",
-        "Declared period of the target.",
+        "Declared period of the target; one of the calendar with its nominal length.",
     ),
     FamilySpec(
         "inference_slo_threshold_seconds", "gauge",

@@ -7,32 +7,55 @@ if it ended well and met every limit. Two things follow, and the reader insists 
 - A metric at a boundary has one limit. Where objectives state several thresholds (p95 <= 1s, p99 <= 3s), one of them is
   marked `per_request: true`, or all others `per_request: false`.
 - An objective has a name that does not change when another file is edited, as dashboards and alerts refer to it.
+
+The keys of a file, all under `spec`, are the fields of the classes below; their meaning stands there:
+
+    template, parameters            what is shared with other SLOs (slo_rules/template.py)
+    description, selector           SLO
+    objectives: [{name, metric, boundary, percentile, threshold, window, per_request}]          Objective
+    goodput: {target, period, timezone}                                                         SLO, Calendar
+    schedule: {days, from, to, timezone, outside}                                               Schedule
+    workload, boundary, deadline    SLO: work that nobody waits for
+    policies: {single_token, cancelled, unknown, minimum_samples}                               Policies
+    expected: {requests_per_hour}   SLO: what traffic to expect, which only the warnings go by
+
+Every duration, size and ratio carries its unit. What can never hold or never matter is a warning with the reason: the
+file is taken, as the author may know why.
 """
 
 import math
 import zoneinfo
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal
 
 from slo_rules.document import Node, optional
+from slo_rules.template import Templates, is_template, read_templates
 from slo_rules.units import DAY_NS, HOUR_NS, SECOND_NS, format_decimal, format_duration
 from slo_rules.vocabulary import METRICS, OUTCOMES
 
 API_VERSION: Final = "goodput/v1"
 KIND: Final = "SLO"
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+MIN_THRESHOLD_NS: Final = 1000
 MAX_THRESHOLD_NS: Final = DAY_NS
-"""The end of the histograms' range: a limit above it could not be told from one that is never broken."""
+"""The range of the histograms: a limit beyond it could not be told from one that is never, or always, broken."""
 MIN_WINDOW_NS: Final = 10 * SECOND_NS
 MAX_WINDOW_NS: Final = 7 * DAY_NS
 MIN_PERIOD_NS: Final = HOUR_NS
 MAX_PERIOD_NS: Final = 366 * DAY_NS
 DEFAULT_PERIOD_NS: Final = 30 * DAY_NS
+DEADLINE_WINDOW_NS: Final = HOUR_NS
+"""The window of the objective that a deadline is."""
+KEYS: Final = (
+    "description", "selector", "goodput", "schedule", "policies", "workload", "boundary", "deadline", "expected",
+    "objectives",
+)  # fmt: skip
+"""What may stand under `spec`, beside the template and its parameters."""
 RESERVED_NAMES: Final = ("several", *OUTCOMES)
 """Words that stand beside objective names in the label `failed`."""
 
@@ -43,6 +66,12 @@ _CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00"
 
 SingleToken = Literal["not_applicable", "fail"]
 Cancelled = Literal["excluded_unless_broken", "excluded", "bad"]
+Unknown = Literal["excluded", "bad"]
+Outside = Literal["not_counted", "outcome_only"]
+Workload = Literal["interactive", "batch"]
+CalendarUnit = Literal["week", "month", "quarter"]
+CALENDAR_UNITS: Final[Mapping[CalendarUnit, int]] = {"week": 7 * DAY_NS, "month": 30 * DAY_NS, "quarter": 90 * DAY_NS}
+"""With the length that a burn rate takes for it, as a rate needs one that does not change with the month."""
 Matchers = tuple[tuple[str, tuple[str, ...]], ...]
 """Labels with the values accepted of each; all labels must match, and none is a match for every request."""
 
@@ -63,7 +92,11 @@ class Objective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The minutes of the week, in local time, in which an SLO applies."""
+    """The minutes of the week, in local time, in which an SLO applies (`from`, `to`, `timezone`).
+
+    A request belongs to the minute in which it arrived, by the clock on the wall: on the day when summer time begins,
+    an hour of the schedule may be missing, on the day when it ends, an hour counts twice.
+    """
 
     days: frozenset[int]
     """Monday is 0. A span over midnight belongs to the day on which it starts."""
@@ -71,6 +104,11 @@ class Schedule:
     end_minute: int
     """Excluded, up to 1440; less than `start_minute` where the span runs over midnight."""
     timezone: str
+    """A name of the time zone database; UTC if not given."""
+    outside: Outside = "not_counted"
+    """What becomes of requests outside: `not_counted` leaves them out altogether (unjudged, `outside_schedule`);
+    `outcome_only` drops the limits but not the demand to answer: good if it ended well, bad if not. Either way they
+    enter no percentile of an objective."""
 
     def covers(self, unix_ns: int) -> bool:
         """Whether the instant lies within the schedule."""
@@ -84,14 +122,41 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Calendar:
+    """A period of the calendar: it begins at local midnight on a Monday, the first of a month, or of a quarter."""
+
+    unit: CalendarUnit
+    timezone: str
+
+    def bounds(self, unix_ns: int) -> tuple[int, int]:
+        """The start, included, and the end, excluded, of the period that holds an instant; Unix time in ns."""
+        zone = zoneinfo.ZoneInfo(self.timezone)
+        day = datetime.fromtimestamp(unix_ns // SECOND_NS, zone).replace(hour=0, minute=0, second=0, fold=0)
+        start = self._start(day)
+        # From the start, the longest week, month and quarter end within so many days, and the next one does not.
+        later = start + timedelta(days={"week": 7, "month": 31, "quarter": 92}[self.unit])
+        end = self._start(later)
+        return int(start.timestamp()) * SECOND_NS, int(end.timestamp()) * SECOND_NS
+
+    def _start(self, day: datetime) -> datetime:
+        if self.unit == "week":
+            return day - timedelta(days=day.weekday())
+        return day.replace(day=1, month=day.month if self.unit == "month" else (day.month - 1) // 3 * 3 + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """What counts in the cases that a threshold does not settle."""
 
     single_token: SingleToken = "not_applicable"
-    """Whether an answer of one token is left out of TPOT or breaks its limit."""
+    """Whether an answer of one token, which has no TPOT, is judged on its other limits or breaks that of TPOT."""
     cancelled: Cancelled = "excluded_unless_broken"
+    """Whether a request that the client gave up counts: as bad if a limit was broken by then, never, or as bad."""
+    unknown: Unknown = "excluded"
+    """Whether a request of which the end, or a value that a limit needs, is not known stands beside the eligible ones,
+    as bounds of the attainment, or counts as bad."""
     minimum_samples: int | Literal["auto"] = 1
-    """Below it an objective has no data."""
+    """Below it an objective has no data. `auto`: as many as support the percentile, see `minimum_samples`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,16 +164,37 @@ class SLO:
     """A named set of objectives over the requests whose labels match `selector`."""
 
     name: str
+    """`metadata.name`: unique over all files, at most 63 lower-case letters, digits and hyphens."""
     labels: tuple[tuple[str, str], ...] = ()
+    """`metadata.labels`: whom it concerns; alerts carry them."""
     description: str = ""
+    """What is promised, in plain words; alerts quote it."""
     selector: Matchers = ()
+    """Labels of requests, each with the value or the list of values that match; without it, every request."""
     objectives: tuple[Objective, ...]
+    """Empty for a batch workload without a deadline; one, named `deadline`, for one with."""
     target: Fraction | None = None
-    """The share of eligible requests that shall be good, above 0 and up to 1."""
+    """`goodput.target`: the share of eligible requests that shall be good, above 0 and up to 1 (`99%`, `0.99`)."""
     period_ns: int | None = None
-    """What the target is measured over; given exactly if `target` is."""
+    """`goodput.period`: what the target is measured over, given exactly if `target` is. A duration (`30d`, the
+    default) rolls along; `week`, `month` and `quarter` begin anew with the calendar and have a nominal length here."""
+    calendar: Calendar | None = None
+    """The period if it is one of the calendar, in the time zone `goodput.timezone` (UTC if not given)."""
     schedule: Schedule | None = None
     policies: Policies = Policies()
+    workload: Workload = "interactive"
+    """`batch`: nobody waits for it. It has no objectives and is not judged, only its throughput is shown; with a
+    `deadline`, a request is good if it ended well within it."""
+    boundary: str | None = None
+    """Where a batch workload is counted; `end_to_end` if not given, None for an interactive one."""
+    expected_per_hour: Fraction | None = None
+    """`expected.requests_per_hour`: the traffic that the author expects, for the warnings about what it can support."""
+
+    @property
+    def boundaries(self) -> frozenset[str]:
+        """All boundaries that it speaks of."""
+        own = {objective.boundary for objective in self.objectives}
+        return frozenset(own if self.boundary is None else {*own, self.boundary})
 
 
 def read_slos(nodes: Sequence[Node], boundaries: Collection[str], labels: Collection[str] | None) -> list[SLO]:
@@ -118,10 +204,12 @@ def read_slos(nodes: Sequence[Node], boundaries: Collection[str], labels: Collec
     recorded with the nodes, and the result is to be used only if nothing is.
     """
     slos: dict[str, SLO] = {}
+    templates = read_templates(nodes)
     for node in nodes:
-        slo = _read_slo(node, boundaries, labels, slos)
+        slo = None if is_template(node) else _read_slo(node, boundaries, labels, slos, templates)
         if slo is not None:
             slos[slo.name] = slo
+    templates.warn_of_unused()
     return list(slos.values())
 
 
@@ -139,7 +227,11 @@ def minimum_samples(policy: int | Literal["auto"], percentile: Fraction) -> int:
 
 
 def _read_slo(
-    node: Node, boundaries: Collection[str], labels: Collection[str] | None, taken: Collection[str]
+    node: Node,
+    boundaries: Collection[str],
+    labels: Collection[str] | None,
+    taken: Collection[str],
+    templates: Templates,
 ) -> SLO | None:
     fields = node.fields(required=("apiVersion", "kind", "metadata", "spec"))
     optional(fields, "apiVersion", lambda n: n.choice(API_VERSION), "")
@@ -148,21 +240,75 @@ def _read_slo(
     name = optional(metadata, "name", lambda n: _read_name(n, taken), "")
     if "spec" not in fields:
         return None
-    known = ("description", "selector", "goodput", "schedule", "policies")
-    spec = fields["spec"].fields(*known, required=("objectives",))
-    target, period_ns = _read_goodput(spec["goodput"]) if "goodput" in spec else (None, None)
+    spec, inherited = templates.fields(fields["spec"], KEYS)
+    own: tuple[tuple[str, str], ...] = optional(metadata, "labels", _read_labels, ())
+    calendar, target, period_ns = _read_goodput(spec["goodput"]) if "goodput" in spec else (None, None, None)
+    workload = _read_workload(spec)
+    boundary, objectives = _read_batch(spec, boundaries, target) if workload == "batch" else (None, ())
+    if workload == "interactive":
+        objectives = _read_interactive(fields["spec"], spec, boundaries)
     slo = SLO(
         name=name,
-        labels=optional(metadata, "labels", _read_labels, ()),
+        labels=tuple((dict(_read_labels(inherited)) | dict(own)).items()) if inherited is not None else own,
         description=optional(spec, "description", lambda n: n.text(loose=True), ""),
         selector=optional(spec, "selector", lambda n: read_matchers(n, labels), ()),
-        objectives=optional(spec, "objectives", lambda n: _read_objectives(n, boundaries), ()),
         target=target,
         period_ns=period_ns,
+        calendar=calendar,
         schedule=optional(spec, "schedule", _read_schedule, None),
         policies=optional(spec, "policies", _read_policies, Policies()),
+        expected_per_hour=optional(spec, "expected", _read_expected, None),
+        workload=workload,
+        boundary=boundary,
+        objectives=objectives,
     )
-    return slo if slo.name and slo.objectives else None
+    _advise(slo, spec)
+    return slo if slo.name and (slo.objectives or slo.workload == "batch") else None
+
+
+def _read_workload(spec: Mapping[str, Node]) -> Workload:
+    workload: Workload = "interactive"
+    return optional(spec, "workload", lambda n: n.choice("interactive", "batch"), workload)
+
+
+def _read_interactive(node: Node, spec: Mapping[str, Node], boundaries: Collection[str]) -> tuple[Objective, ...]:
+    for key in ("boundary", "deadline"):
+        if key in spec:
+            spec[key].problem("must come with workload: batch")
+    if "objectives" not in spec and node.is_mapping:
+        node.missing("objectives")
+    return _read_objectives(spec["objectives"], boundaries) if "objectives" in spec else ()
+
+
+def _read_batch(
+    spec: Mapping[str, Node], boundaries: Collection[str], target: Fraction | None
+) -> tuple[str, tuple[Objective, ...]]:
+    boundary = optional(spec, "boundary", lambda n: n.choice(*boundaries), "end_to_end")
+    deadline_ns = optional(spec, "deadline", lambda n: n.duration(MIN_THRESHOLD_NS, MAX_THRESHOLD_NS), None)
+    if "objectives" in spec:
+        spec["objectives"].problem("must be left out of a batch workload, which may have a deadline instead")
+    for key in ("goodput", "schedule", "policies", "expected"):
+        if key in spec and "deadline" not in spec:
+            spec[key].problem("must come with a deadline: without one, a batch workload is not judged")
+    return boundary, () if deadline_ns is None else (_deadline(boundary, deadline_ns, target),)
+
+
+def _deadline(boundary: str, deadline_ns: int, target: Fraction | None) -> Objective:
+    """A deadline as an objective: the share of the target, or everything, is to meet it."""
+    return Objective(
+        name="deadline",
+        metric="completion",
+        boundary=boundary,
+        percentile=Fraction(100) if target is None else target * 100,
+        threshold_ns=deadline_ns,
+        window_ns=DEADLINE_WINDOW_NS,
+        per_request=True,
+    )
+
+
+def _read_expected(node: Node) -> Fraction | None:
+    fields = node.fields(required=("requests_per_hour",))
+    return optional(fields, "requests_per_hour", lambda n: n.number(Fraction(1, 1000), 10**9), None)
 
 
 def _read_name(node: Node, taken: Collection[str]) -> str | None:
@@ -194,15 +340,22 @@ def read_matchers(node: Node, labels: Collection[str] | None) -> Matchers:
     return tuple(matchers)
 
 
-def _read_goodput(node: Node) -> tuple[Fraction | None, int | None]:
-    fields = node.fields("period", required=("target",))
+def _read_goodput(node: Node) -> tuple[Calendar | None, Fraction | None, int | None]:
+    fields = node.fields("period", "timezone", required=("target",))
     target = optional(fields, "target", Node.ratio, None)
+    period = fields.get("period")
+    unit = next((unit for unit in CALENDAR_UNITS if period is not None and unit == period.scalar), None)
+    if unit is not None:
+        zone = optional(fields, "timezone", _read_timezone, "UTC")
+        return Calendar(unit=unit, timezone=zone), target, CALENDAR_UNITS[unit]
+    if "timezone" in fields:
+        fields["timezone"].problem(f"must come with a period of the calendar: {', '.join(CALENDAR_UNITS)}")
     period_ns = optional(fields, "period", lambda n: n.duration(MIN_PERIOD_NS, MAX_PERIOD_NS), DEFAULT_PERIOD_NS)
-    return target, period_ns
+    return None, target, period_ns
 
 
 def _read_policies(node: Node) -> Policies:
-    fields = node.fields("single_token", "cancelled", "minimum_samples")
+    fields = node.fields("single_token", "cancelled", "unknown", "minimum_samples")
     default = Policies()
     return Policies(
         single_token=optional(
@@ -211,6 +364,7 @@ def _read_policies(node: Node) -> Policies:
         cancelled=optional(
             fields, "cancelled", lambda n: n.choice("excluded_unless_broken", "excluded", "bad"), default.cancelled
         ),
+        unknown=optional(fields, "unknown", lambda n: n.choice("excluded", "bad"), default.unknown),
         minimum_samples=optional(fields, "minimum_samples", _read_minimum_samples, default.minimum_samples),
     )
 
@@ -220,7 +374,7 @@ def _read_minimum_samples(node: Node) -> int | Literal["auto"] | None:
 
 
 def _read_schedule(node: Node) -> Schedule:
-    fields = node.fields("days", "timezone", required=("from", "to"))
+    fields = node.fields("days", "timezone", "outside", required=("from", "to"))
     start = optional(fields, "from", _read_minute, None)
     end = optional(fields, "to", _read_minute, None)
     if start is not None and start == end:
@@ -230,6 +384,7 @@ def _read_schedule(node: Node) -> Schedule:
         start_minute=start or 0,
         end_minute=end or 0,
         timezone=optional(fields, "timezone", _read_timezone, "UTC"),
+        outside=optional(fields, "outside", lambda n: n.choice("not_counted", "outcome_only"), "not_counted"),
     )
 
 
@@ -310,7 +465,7 @@ def _read_objective(node: Node, boundaries: Collection[str]) -> _Draft | None:
     metric = optional(fields, "metric", lambda n: n.choice(*METRICS), None)
     boundary = optional(fields, "boundary", lambda n: n.choice(*boundaries), None)
     percentile = optional(fields, "percentile", Node.percentile, None)
-    threshold_ns = optional(fields, "threshold", lambda n: n.duration(1, MAX_THRESHOLD_NS), None)
+    threshold_ns = optional(fields, "threshold", lambda n: n.duration(MIN_THRESHOLD_NS, MAX_THRESHOLD_NS), None)
     window_ns = optional(fields, "window", lambda n: n.duration(MIN_WINDOW_NS, MAX_WINDOW_NS), None)
     if metric is None or boundary is None or percentile is None or threshold_ns is None or window_ns is None:
         return None
@@ -372,3 +527,71 @@ def _limit(group: Sequence[_Draft]) -> int | None:
             found=", ".join(format_duration(other.threshold_ns) for other in group),
         )
     return None
+
+
+# Warnings
+
+ALERTING_BURNS: Final = (
+    (Fraction(2, 100), HOUR_NS), (Fraction(5, 100), 6 * HOUR_NS), (Fraction(10, 100), DAY_NS),
+    (Fraction(10, 100), 3 * DAY_NS),
+)  # fmt: skip
+"""What share of the budget, used within what time, raises an alert: the SRE workbook's, chapter 5, and sloth's."""
+NOTABLE_PER_SECOND: Final = 1
+"""Requests a second beyond which the author is told how many an objective needs, where no traffic is expected."""
+
+
+def _advise(slo: SLO, spec: Mapping[str, Node]) -> None:
+    """Warn of what the SLO states and no traffic, or not the expected one, can make true."""
+    items = spec["objectives"].items() if "objectives" in spec and spec["objectives"].is_sequence else []
+    if len(items) == len(slo.objectives):
+        for node, objective in zip(items, slo.objectives, strict=True):
+            for advice in _objective_advice(slo, objective):
+                node.warn(f"{slo.name}: {advice}")
+    limits = {objective.metric for objective in slo.objectives if objective.per_request}
+    if slo.policies.single_token == "fail" and "tpot" not in limits and "policies" in spec:
+        spec["policies"].warn(f"{slo.name}: single_token matters only where tpot limits a request, and none does")
+    if "goodput" in spec:
+        for advice in _goodput_advice(slo):
+            spec["goodput"].warn(f"{slo.name}: {advice}")
+
+
+def _objective_advice(slo: SLO, objective: Objective) -> Iterator[str]:
+    percentile, window = f"p{format_decimal(objective.percentile)}", format_duration(objective.window_ns)
+    enough = minimum_samples(slo.policies.minimum_samples, objective.percentile)
+    needed = max(enough, needed_samples(objective.percentile))
+    reason = "to have data" if needed == enough else "to be anything but the slowest of them"
+    needs = f"{percentile} over {window} needs {needed} requests {reason}"
+    if slo.expected_per_hour is None:
+        if needed * SECOND_NS > NOTABLE_PER_SECOND * objective.window_ns:
+            yield f"{needs}; say under expected what traffic there is"
+        return
+    expected = slo.expected_per_hour * objective.window_ns / HOUR_NS
+    if expected < needed:
+        yield f"{needs}, and about {math.floor(expected)} are expected"
+
+
+def needed_samples(percentile: Fraction) -> int:
+    """The least number of samples of which the percentile is not just the largest."""
+    return 1 if percentile >= 100 else math.ceil(100 / (100 - percentile))
+
+
+def _goodput_advice(slo: SLO) -> Iterator[str]:
+    if slo.target is None or slo.period_ns is None:
+        return
+    if slo.objectives and not any(objective.per_request for objective in slo.objectives):
+        yield "no objective limits a request, so the target counts only how requests end"
+    if slo.target == 1:
+        yield "a target of 100% leaves no error budget: the first bad request exhausts it, and no burn rate is defined"
+        return
+    budget, target = 1 - slo.target, f"{format_decimal(slo.target * 100)}%"
+    for share, window_ns in ALERTING_BURNS:
+        factor = share * slo.period_ns / window_ns
+        if window_ns < slo.period_ns and 1 / budget <= factor:
+            yield (
+                f"an alert on a burn rate of {float(factor):.4g} ({float(share) * 100:g}% of the budget in "
+                f"{format_duration(window_ns)}) can never fire: at {target} the fastest burn is {float(1 / budget):.4g}"
+            )
+    if slo.expected_per_hour is not None:
+        allowed = budget * slo.expected_per_hour * slo.period_ns / HOUR_NS
+        if allowed < 1:
+            yield f"about {float(allowed):.2g} bad requests are allowed in the period, so one overspends the budget"

@@ -172,7 +172,9 @@ class _Scrape:
         for slo in self.tally.slos:
             counts = self.tally.slo_counts[slo.name]
             limits = [objective.name for objective in slo.objectives if objective.per_request]
-            for failed in sorted({*limits, "several", "error", "timeout", "shed", *counts.bad}):
+            policies = slo.policies
+            ruled = [name for name in ("cancelled", "unknown") if getattr(policies, name) == "bad"]
+            for failed in sorted({*limits, "several", "error", "timeout", "shed", *ruled, *counts.bad}):
                 found = counts.exemplars.get(failed)
                 yield Point(
                     (slo.name, failed), units(counts.bad[failed]), None if found is None else exemplar(found, 1.0)
@@ -181,7 +183,10 @@ class _Scrape:
     def _unjudged(self) -> Iterator[Point]:
         for slo in self.tally.slos:
             counts = self.tally.slo_counts[slo.name].unjudged
-            for reason in sorted({"client_error", "cancelled", "unknown", "unknown_value", *counts}):
+            ruled = ["not_judged"] if not slo.objectives else []
+            if slo.schedule is not None and slo.schedule.outside == "not_counted":
+                ruled.append("outside_schedule")
+            for reason in sorted({"client_error", "cancelled", "unknown", "unknown_value", *ruled, *counts}):
                 yield Point((slo.name, reason), units(counts[reason]))
 
     def _slo_windows(self) -> Iterator[Family]:
@@ -190,10 +195,14 @@ class _Scrape:
         goodput: list[Point] = []
         tokens: list[Point] = []
         burns: list[Point] = []
+        ended: list[Point] = []
+        output: list[Point] = []
         for slo, length, labels, slots in self._in_windows():
             good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
             share = verdict.attainment(good, good + bad)
             between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
+            ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
+            output.append(Point(labels, units(slots.get(tally.ENDED_OUTPUT, 0)) / (length / SECOND)))
             if share is not None:
                 attainments.append(Point(labels, float(share)))
             if between is not None:
@@ -211,6 +220,8 @@ class _Scrape:
         yield self.family("inference_slo_attainment_bound_ratio", bounds)
         yield self.family("inference_slo_goodput_requests_per_second", goodput)
         yield self.family("inference_slo_goodput_output_tokens_per_second", tokens)
+        yield self.family("inference_slo_completions_per_second", ended)
+        yield self.family("inference_slo_output_tokens_per_second", output)
         yield self.family("inference_slo_burn_rate", burns)
 
     def _in_windows(self) -> Iterator[tuple[SLO, int, tuple[str, str], Mapping[int, int]]]:
@@ -243,10 +254,11 @@ class _Scrape:
                 yield Point(labels, each.threshold_ns / SECOND)
 
     def _budgets(self) -> Iterator[Point]:
-        """Since the start of this process, which is part of the period; rules over counters know all of it."""
-        for slo in self.tally.slos:
-            counts = self.tally.slo_counts[slo.name]
-            left = None if slo.target is None else verdict.budget_remaining(counts.good, counts.eligible, slo.target)
+        """Of the present period, what this program has seen; rules over the counters outlive it."""
+        as_of_ns = self.tally.as_of_ns
+        for slo in self.tally.slos if as_of_ns is not None else ():
+            good, bad, _ = self.tally.budgets[slo.name].read(as_of_ns or 0)
+            left = None if slo.target is None else verdict.budget_remaining(good, good + bad, slo.target)
             if left is not None:
                 yield Point((slo.name,), float(left))
 

@@ -71,33 +71,54 @@ def _values(values: Mapping[str, Any]) -> list[str]:
 def _slos(slos: Mapping[str, Any], console: Console) -> None:
     console.rule("[bold]SLOs", align="left", characters="-")
     for name, slo in slos.items():
-        share = NOTHING if slo["attainment"] is None else f"{slo['attainment'] * 100:.2f} %"
-        if slo["attainment_bounds"]:
-            low, high = slo["attainment_bounds"]
-            share += f" (between {low * 100:.2f} and {high * 100:.2f} % with the unknown ones)"
-        target = "" if slo["target"] is None else f", target {slo['target'] * 100:g} %"
-        if slo["goodput_requests_per_second"] is not None:
-            target += f"; goodput {number(slo['goodput_requests_per_second'])}/s over all of the input"
-        console.print(f"[bold]{name}[/]: {count(slo['good'])} good of {count(slo['eligible'])}: {share}{target}",
-                      highlight=False)  # fmt: skip
+        console.print(f"[bold]{name}[/]: {_share(slo)}", highlight=False)
         for what in ("failed", "unjudged"):
             if slo[what]:
                 parts = ", ".join(f"{key} {count(n)}" for key, n in slo[what].items())
                 console.print(f"  {what}: {parts}", highlight=False)
-        table = _table("", "objective", "limit", "window", "value", "samples", "verdict", "goodput in window")
-        for objective, each in slo["objectives"].items():
-            goodput = slo["windows"][each["window"]]["goodput_requests_per_second"]
-            verdict = each["verdict"]
-            table.add_row(
-                f"{objective} @ {each['boundary']}",
-                f"p{each['percentile']:g} <= {duration(each['threshold_s'])}",
-                each["window"],
-                duration(each["value_s"]),
-                count(each["samples"]),
-                f"[{VERDICT_STYLE[verdict]}]{verdict.replace('_', ' ')}[/]",
-                NOTHING if goodput is None else f"{number(goodput)}/s",
-            )
-        console.print(table)
+        if slo["workload"] == "batch":
+            console.print(f"  throughput: {_throughput(slo['windows'])}", highlight=False)
+        if slo["objectives"]:
+            console.print(_objectives(slo))
+
+
+def _share(slo: Mapping[str, Any]) -> str:
+    if not slo["objectives"]:
+        return "batch, not judged"
+    share = NOTHING if slo["attainment"] is None else f"{slo['attainment'] * 100:.2f} %"
+    if slo["attainment_bounds"]:
+        low, high = slo["attainment_bounds"]
+        share += f" (between {low * 100:.2f} and {high * 100:.2f} % with the unknown ones)"
+    target = "" if slo["target"] is None else f", target {slo['target'] * 100:g} %"
+    if slo["goodput_requests_per_second"] is not None:
+        target += f"; goodput {number(slo['goodput_requests_per_second'])}/s over all of the input"
+    left = None if slo["budget"] is None else slo["budget"]["remaining"]
+    budget = "" if left is None else f", {left * 100:.1f} % of the error budget left"
+    return f"{count(slo['good'])} good of {count(slo['eligible'])}: {share}{target}{budget}"
+
+
+def _throughput(windows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Over the longest window."""
+    name, window = list(windows.items())[-1]
+    rates = f"{number(window['completions_per_second'])} requests/s, {number(window['output_tokens_per_second'])}"
+    return f"{rates} output tokens/s over {name}"
+
+
+def _objectives(slo: Mapping[str, Any]) -> Table:
+    table = _table("", "objective", "limit", "window", "value", "samples", "verdict", "goodput in window")
+    for objective, each in slo["objectives"].items():
+        goodput = slo["windows"][each["window"]]["goodput_requests_per_second"]
+        verdict = each["verdict"]
+        table.add_row(
+            f"{objective} @ {each['boundary']}",
+            f"p{each['percentile']:g} <= {duration(each['threshold_s'])}",
+            each["window"],
+            duration(each["value_s"]),
+            count(each["samples"]),
+            f"[{VERDICT_STYLE[verdict]}]{verdict.replace('_', ' ')}[/]",
+            NOTHING if goodput is None else f"{number(goodput)}/s",
+        )
+    return table
 
 
 def _clocks(clocks: list[Mapping[str, Any]], console: Console) -> None:

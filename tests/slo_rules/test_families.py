@@ -34,6 +34,7 @@ inference_slo_good_output_tokens_total | counter | slo | tokens
 inference_slo_attainment_ratio | gauge | slo, window | ratio
 inference_slo_attainment_bound_ratio | gauge | slo, window, bound | ratio
 inference_slo_goodput_{requests,output_tokens}_per_second | gauge | slo, window | per_second
+inference_slo_{completions,output_tokens}_per_second | gauge | slo, window | per_second
 inference_slo_verdict | gauge | slo, objective, verdict |
 inference_slo_target_ratio | gauge | slo | ratio
 inference_slo_period_seconds | gauge | slo | seconds

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from slo_rules.document import Problem, Problems, read
-from slo_rules.slo import SLO, Objective, Policies, Schedule, minimum_samples, read_slos
+from slo_rules.slo import SLO, Calendar, CalendarUnit, Objective, Policies, Schedule, minimum_samples, read_slos
 from slo_rules.vocabulary import BOUNDARIES
 
 SECOND = 10**9
@@ -129,8 +129,8 @@ def test_two_spellings_of_a_quantity_are_one_objective(threshold: str, window: s
             changed(threshold="500"),
             "threshold: must be a duration with its unit, such as 500ms, 1.5s, 5m, 1h or 30d, found 500",
         ),
-        (changed(threshold="0s"), 'threshold: must be at least 1ns and at most 1d, found "0s"'),
-        (changed(threshold="25h"), 'threshold: must be at least 1ns and at most 1d, found "25h"'),
+        (changed(threshold="0s"), 'threshold: must be at least 1us and at most 1d, found "0s"'),
+        (changed(threshold="25h"), 'threshold: must be at least 1us and at most 1d, found "25h"'),
         (changed(window="9s"), 'window: must be at least 10s and at most 7d, found "9s"'),
         (changed(window="8d"), 'window: must be at least 10s and at most 7d, found "8d"'),
         (changed(metric="ttfb"), 'metric: must be one of: ttft, tpot, completion (did you mean ttft?), found "ttfb"'),
@@ -191,7 +191,8 @@ def test_a_wrong_objective_is_refused_with_the_rule_and_the_value(objective: str
         ),
         (
             "goodputs: {target: 99%}",
-            "goodputs: must be a known key: description, selector, goodput, schedule, policies, objectives "
+            "goodputs: must be a known key: description, selector, goodput, schedule, policies, workload, boundary, "
+            "deadline, expected, objectives, template, parameters "
             '(did you mean goodput?), found "goodputs"',
         ),
     ],
@@ -401,3 +402,191 @@ def test_the_minimum_is_the_least_that_makes_a_run_without_a_miss_rare(percentil
 
 def test_a_number_is_taken_for_every_percentile() -> None:
     assert minimum_samples(20, Fraction(99)) == 20
+
+
+# Periods of the calendar
+
+
+@pytest.mark.parametrize(
+    ("unit", "timezone", "time", "start", "end"),
+    [
+        ("month", "UTC", "2026-02-15T12:00", "2026-02-01", "2026-03-01"),
+        ("month", "UTC", "2026-02-01T00:00", "2026-02-01", "2026-03-01"),
+        ("month", "UTC", "2026-12-31T23:59:59", "2026-12-01", "2027-01-01"),
+        ("week", "UTC", "2026-11-29T23:59:59", "2026-11-23", "2026-11-30"),
+        ("week", "UTC", "2026-11-30T00:00", "2026-11-30", "2026-12-07"),
+        ("quarter", "UTC", "2028-02-29T12:00", "2028-01-01", "2028-04-01"),
+        ("quarter", "UTC", "2026-12-31T12:00", "2026-10-01", "2027-01-01"),
+        ("month", "Asia/Seoul", "2026-03-01T00:00", "2026-03-01", "2026-04-01"),
+        ("month", "Europe/Berlin", "2026-03-31T12:00", "2026-03-01", "2026-04-01"),  # 743 hours
+        ("week", "Europe/Berlin", "2026-10-25T23:59", "2026-10-19", "2026-10-26"),  # 169 hours
+    ],
+)
+def test_a_period_of_the_calendar_begins_at_local_midnight(
+    unit: CalendarUnit, timezone: str, time: str, start: str, end: str
+) -> None:
+    calendar = Calendar(unit=unit, timezone=timezone)
+    assert calendar.bounds(at(time, timezone)) == (at(start, timezone), at(end, timezone))
+    assert calendar.bounds(at(end, timezone))[0] == at(end, timezone)
+
+
+def test_a_month_belongs_to_the_time_zone() -> None:
+    at_ns = at("2026-02-28T16:00", "UTC")  # 01:00 on 1 March in Seoul
+    assert Calendar(unit="month", timezone="Asia/Seoul").bounds(at_ns)[0] == at("2026-03-01", "Asia/Seoul")
+    assert Calendar(unit="month", timezone="UTC").bounds(at_ns)[0] == at("2026-02-01", "UTC")
+
+
+def test_a_period_of_the_calendar_is_read_with_its_zone_and_a_nominal_length() -> None:
+    (slo,) = slos(f"{PLAIN}    - {TTFT}\n  goodput: {{target: 99%, period: month, timezone: Asia/Seoul}}\n")
+    assert (slo.calendar, slo.period_ns) == (Calendar(unit="month", timezone="Asia/Seoul"), 30 * 86400 * SECOND)
+    (slo,) = slos(f"{PLAIN}    - {TTFT}\n  goodput: {{target: 99%, period: week}}\n")
+    assert slo.calendar == Calendar(unit="week", timezone="UTC")
+
+
+def test_a_rolling_period_has_no_time_zone() -> None:
+    (message,) = messages(f"{PLAIN}    - {TTFT}\n  goodput: {{target: 99%, period: 30d, timezone: UTC}}\n")
+    assert (
+        message == 'spec.goodput.timezone: must come with a period of the calendar: week, month, quarter, found "UTC"'
+    )
+
+
+# Summer time
+
+
+@pytest.mark.parametrize(
+    ("time", "covered"),
+    [
+        ("2026-03-29T00:59:59", True),  # 01:59:59 by the clock, and the next second is 03:00
+        ("2026-03-29T01:00", False),
+        ("2026-10-25T00:30", True),  # 02:30 for the first time
+        ("2026-10-25T01:30", True),  # and for the second
+        ("2026-10-25T02:00", False),
+    ],
+)
+def test_a_schedule_goes_by_the_clock_on_the_wall(time: str, covered: bool) -> None:
+    schedule = Schedule(days=frozenset({6}), start_minute=60, end_minute=180, timezone="Europe/Berlin")
+    assert schedule.covers(at(time, "UTC")) is covered
+
+
+def test_what_counts_outside_a_schedule_is_said() -> None:
+    (slo,) = slos(f'{PLAIN}    - {TTFT}\n  schedule: {{from: "08:00", to: "09:00", outside: outcome_only}}\n')
+    assert slo.schedule is not None
+    assert slo.schedule.outside == "outcome_only"
+    (message,) = messages(f'{PLAIN}    - {TTFT}\n  schedule: {{from: "08:00", to: "09:00", outside: all}}\n')
+    assert message == 'spec.schedule.outside: must be one of: not_counted, outcome_only, found "all"'
+
+
+# Batch
+
+BATCH = PLAIN.replace("  objectives:\n", "  workload: batch\n")
+
+
+def test_a_batch_workload_has_no_objectives_and_is_counted_end_to_end() -> None:
+    (slo,) = slos(BATCH)
+    assert (slo.workload, slo.objectives, slo.boundary) == ("batch", (), "end_to_end")
+    assert slo.boundaries == {"end_to_end"}
+
+
+@pytest.mark.parametrize(("goodput", "percentile"), [("", 100), ("  goodput: {target: 99.5%}\n", Fraction("99.5"))])
+def test_a_deadline_is_a_limit_on_completion(goodput: str, percentile: Fraction) -> None:
+    (slo,) = slos(f"{BATCH}  boundary: service\n  deadline: 6h\n{goodput}")
+    assert slo.objectives == (
+        Objective(
+            name="deadline", metric="completion", boundary="service", percentile=Fraction(percentile),
+            threshold_ns=6 * 3600 * SECOND, window_ns=3600 * SECOND, per_request=True,
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{PLAIN}    - {TTFT}\n  deadline: 6h\n", 'deadline: must come with workload: batch, found "6h"'),
+        (f"{PLAIN}    - {TTFT}\n  boundary: model\n", 'boundary: must come with workload: batch, found "model"'),
+        (
+            f"{PLAIN}    - {TTFT}\n  workload: batch\n",
+            "objectives: must be left out of a batch workload, which may have a deadline instead, found a list",
+        ),
+        (
+            f"{BATCH}  goodput: {{target: 99%}}\n",
+            "goodput: must come with a deadline: without one, a batch workload is not judged, found a mapping",
+        ),
+        (
+            f"{BATCH}  policies: {{cancelled: bad}}\n",
+            "policies: must come with a deadline: without one, a batch workload is not judged, found a mapping",
+        ),
+        (f"{BATCH}  deadline: 2d\n", 'deadline: must be at least 1us and at most 1d, found "2d"'),
+        (f"{BATCH}  deadline: 6\n", "deadline: must be a duration with its unit, such as 500ms, 1.5s, 5m, 1h or 30d, "
+                                    "found 6"),
+    ],
+)  # fmt: skip
+def test_a_key_without_the_workload_it_is_for_is_refused(text: str, message: str) -> None:
+    assert messages(text) == [f"spec.{message}"]
+
+
+# Warnings
+
+
+def warnings(text: str) -> list[str]:
+    found: list[Problem] = []
+    problems: list[Problem] = []
+    assert read_slos(read(text, "slo.yaml", problems, {}, found), BOUNDARIES, ("class", "model"))
+    assert problems == []
+    return [f"{each.path}: {each.rule}" for each in found]
+
+
+def test_the_example_of_the_design_has_nothing_to_warn_of() -> None:
+    assert warnings(EXAMPLE) == []
+
+
+@pytest.mark.parametrize(
+    ("objective", "rest", "advice"),
+    [
+        (
+            changed(percentile="99.99"), "expected: {requests_per_hour: 600}",
+            ["spec.objectives[0]: chat: p99.99 over 5m needs 10000 requests to be anything but the slowest of them, "
+             "and about 50 are expected"],
+        ),
+        (
+            changed(percentile="99.99"), "",
+            ["spec.objectives[0]: chat: p99.99 over 5m needs 10000 requests to be anything but the slowest of them; "
+             "say under expected what traffic there is"],
+        ),
+        (changed(percentile="99.99"), "expected: {requests_per_hour: 120000}", []),
+        (changed(percentile="99.99"), "expected: {requests_per_hour: 119999}",
+         ["spec.objectives[0]: chat: p99.99 over 5m needs 10000 requests to be anything but the slowest of them, "
+          "and about 9999 are expected"]),
+        (
+            changed(), "policies: {minimum_samples: auto}\n  expected: {requests_per_hour: 60}",
+            ["spec.objectives[0]: chat: p95 over 5m needs 90 requests to have data, and about 5 are expected"],
+        ),
+        (
+            changed(), "goodput: {target: 90%}",
+            ["spec.goodput: chat: an alert on a burn rate of 14.4 (2% of the budget in 1h) can never fire: at 90% "
+             "the fastest burn is 10"],
+        ),
+        (changed(metric="tpot"), "policies: {single_token: fail}", []),
+        (
+            changed(), "policies: {single_token: fail}",
+            ["spec.policies: chat: single_token matters only where tpot limits a request, and none does"],
+        ),
+        (changed(), "goodput: {target: 93.1%}", []),
+        (changed(), "goodput: {target: 90%, period: 7d}", []),
+        (
+            changed(), "goodput: {target: 100%}",
+            ["spec.goodput: chat: a target of 100% leaves no error budget: the first bad request exhausts it, and no "
+             "burn rate is defined"],
+        ),
+        (
+            changed(per_request="false"), "goodput: {target: 99%}",
+            ["spec.goodput: chat: no objective limits a request, so the target counts only how requests end"],
+        ),
+        (
+            changed(percentile="50", window="1d"),
+            "goodput: {target: 99.99%}\n  expected: {requests_per_hour: 10}",
+            ["spec.goodput: chat: about 0.72 bad requests are allowed in the period, so one overspends the budget"],
+        ),
+    ],
+)  # fmt: skip
+def test_what_can_never_hold_is_a_warning_with_the_reason(objective: str, rest: str, advice: list[str]) -> None:
+    assert warnings(f"{PLAIN}    - {objective}\n  {rest}\n") == advice
