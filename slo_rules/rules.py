@@ -17,7 +17,7 @@ but the SLOs and the settings.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -172,7 +172,7 @@ def burn_alert(row: BurnWindow) -> str:
 
 class _SloRules:
     def __init__(self, slo: SLO, settings: RuleSettings) -> None:
-        self.slo = slo
+        self.slo = _quoted(slo)
         self.settings = settings
         self.windows = settings.windows
 
@@ -331,6 +331,19 @@ class _SloRules:
             labels=alert_labels(self.slo, severity=severity, **labels),
             annotations=with_runbook(annotations, self.settings, name, self.slo.name),
         )
+
+
+def _quoted(slo: SLO) -> SLO:
+    """The SLO with values that say themselves, should they look like templates."""
+
+    def quoted(text: str) -> str:
+        return text.replace("{{", '{{ "{{" }}')
+
+    return replace(
+        slo,
+        labels=tuple((name, quoted(value)) for name, value in slo.labels),
+        selector=tuple((name, tuple(map(quoted, values))) for name, values in slo.selector),
+    )
 
 
 def alert_labels(slo: SLO, **labels: str) -> dict[str, str]:
