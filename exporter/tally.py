@@ -16,6 +16,7 @@ from itertools import islice, product
 from typing import Final, NamedTuple
 
 from exporter import record
+from exporter.budget import Budget
 from exporter.config import Settings
 from exporter.histogram import LIMIT_NS, slot_of_ns
 from exporter.judge import Judgement, is_sample, judge, outermost, selects, value_of
@@ -180,6 +181,7 @@ class Tally:
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths)
         self.slo_counts = {slo.name: SloCounts() for slo in self.slos}
+        self.budgets = budgets(self.slos, {})
         self.values: dict[str, set[str]] = {name: set() for name in self.label_names}
         self.numbers: dict[tuple[str, ...], int] = {}
         self.next_number = 0
@@ -209,6 +211,7 @@ class Tally:
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths, self.windows)
         self.slo_counts = {slo.name: self.slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
+        self.budgets = budgets(self.slos, self.budgets)
         if names != self.label_names:
             self.series.clear()
             self.values = {name: self.values.get(name, set()) for name in self.label_names}
@@ -462,6 +465,9 @@ class Tally:
             counts.bad[failed] += weight
             counts.exemplars[failed] = exemplar_of(row, at_ns)
             slot = BAD
+        budget = self.budgets.get(slo.name)
+        if budget is not None and judgement.good is not None:
+            budget.add(at_ns, weight if judgement.good else 0, 0 if judgement.good else weight)
         if in_windows and slot is not None:
             self.windows.add(at_ns, self.number("slo", slo.name), slot, weight)
             self.windows.add(at_ns, self.number("slo", slo.name), GOOD_OUTPUT, output if slot == GOOD else 0)
@@ -507,6 +513,15 @@ class Tally:
         for key, number in self.numbers.items():
             if key[0] == kind:
                 yield key[1:], number
+
+
+def budgets(slos: Iterable[SLO], before: Mapping[str, Budget]) -> dict[str, Budget]:
+    """The budgets of SLOs with a period, taken over where the period is the same."""
+    made = {slo.name: Budget(slo.period_ns) for slo in slos if slo.period_ns is not None}
+    for name, budget in made.items():
+        if name in before and before[name].slice_ns == budget.slice_ns:
+            made[name] = before[name]
+    return made
 
 
 def ended_at(row: Measured) -> int:

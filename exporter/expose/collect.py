@@ -238,10 +238,13 @@ class _Scrape:
                 yield Point(labels, each.threshold_ns / SECOND)
 
     def _budgets(self) -> Iterator[Point]:
-        """Since the start of this process, which is part of the period; rules over counters know all of it."""
+        """Over the period, as far as this process has seen it; rules over counters know all of it."""
         for slo in self.tally.slos:
-            counts = self.tally.slo_counts[slo.name]
-            left = None if slo.target is None else verdict.budget_remaining(counts.good, counts.eligible, slo.target)
+            budget = self.tally.budgets.get(slo.name)
+            if budget is None or slo.target is None:
+                continue
+            good, bad = budget.counts(self.pipeline.now_ns)
+            left = verdict.budget_remaining(good, good + bad, slo.target)
             if left is not None:
                 yield Point((slo.name,), float(left))
 

@@ -384,8 +384,8 @@ class Chain:
         """The budget that the first exporter shows, and that which Prometheus records, when all is counted."""
         own = "inference_slo_error_budget_remaining_ratio{slo='chat'}"
         recorded = "slo:inference_slo_error_budget_remaining:ratio_rate12h{slo='chat'}"
-        still = f"changes({own}[3s]) + changes({recorded}[3s])"
-        _until("settled budgets", lambda: self.values(still) == [0.0], 20)
+        changes = "sum(changes(inference_slo_eligible_requests_total[4s]))"
+        _until("settled counters", lambda: self.values(changes) == [0.0], 20)
         return self.value(own), self.value(recorded)
 
     def counters(self, ports: list[int]) -> dict[tuple[str, ...], float]:
