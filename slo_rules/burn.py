@@ -37,7 +37,7 @@ KIND: Final = "AlertWindows"
 CHANCE: Final = Decimal("0.01")
 """How probable the bad requests may be without a cause."""
 LEAST_BAD: Final = 2
-MOST_BAD: Final = 30
+MOST_BAD: Final = 20
 MAX_WINDOW_NS: Final = 366 * DAY_NS
 
 _DIGITS: Final = Context(prec=50)

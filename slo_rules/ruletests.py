@@ -80,8 +80,9 @@ def unit_tests(slos: Sequence[SLO], settings: RuleSettings, rule_file: str) -> d
     files: dict[int, list[Case]] = {}
     for case in cases(slos, settings):
         files.setdefault(case.step_ns, []).append(case)
+    order = [group.name for group in rules.generate(slos, settings).groups]
     return {
-        f"tests-{format_duration(step_ns)}.yml": _file(step_ns, found, rule_file)
+        f"tests-{format_duration(step_ns)}.yml": _file(step_ns, found, rule_file, order)
         for step_ns, found in sorted(files.items())
     }
 
@@ -159,8 +160,8 @@ class _BurnCases:
         """Steps until all bad fires, after a long window of good ones."""
 
     def cases(self) -> Iterator[Case]:
-        end = self.long + SLACK
         yield self.spelt_out()
+        end = 2 * self.short  # ratios that do not change are those of the long window from the start
         yield self.case("all good is silent", traffic(self.slo, Phase(end, MANY)), self.at(end, False))
         bad = int(MANY * self.ratio / 2)
         half = traffic(self.slo, Phase(end, MANY - bad, bad))
@@ -416,10 +417,12 @@ def _exporter_cases(settings: RuleSettings) -> Iterator[Case]:
 # Writing
 
 
-def _file(step_ns: int, found: Sequence[Case], rule_file: str) -> str:
+def _file(step_ns: int, found: Sequence[Case], rule_file: str, order: Sequence[str]) -> str:
     body = {
         "rule_files": [rule_file],
         "evaluation_interval": format_duration(step_ns),
+        # Without it the order is any, and alerts that tell what another group recorded would tell old numbers.
+        "group_eval_order": list(order),
         "tests": [_test(case) for case in found],
     }
     return "\n".join([HEADER, to_yaml(body)])

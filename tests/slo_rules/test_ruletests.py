@@ -1,7 +1,9 @@
 """The generated unit tests: written as they were looked over, passed by the rules, and failed by wrong ones."""
 
+import os
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -74,11 +76,14 @@ def test_ten_requests_an_hour_fire_from_the_least_bad_count_on(slo: Make, settin
 
 @pytest.mark.needs("promtool")
 def test_the_rules_pass_their_tests(example: Path) -> None:
-    tests = sorted(path.name for path in example.glob("tests-*.yml"))
-    run = subprocess.run(
-        ["promtool", "test", "rules", *tests], cwd=example, capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    def passes(name: str) -> str:
+        command = ["promtool", "test", "rules", name]
+        run = subprocess.run(command, cwd=example, capture_output=True, text=True, check=False)
+        return "" if run.returncode == 0 else run.stdout + run.stderr
+
+    names = sorted(path.name for path in example.glob("tests-*.yml"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # one promtool keeps one processor busy
+        assert dict(zip(names, pool.map(passes, names), strict=True)) == dict.fromkeys(names, "")
 
 
 @pytest.mark.needs("promtool")
@@ -90,7 +95,7 @@ def test_the_rules_pass_their_tests(example: Path) -> None:
         ('least1h{slo="chat"} - 0.5', 'least1h{slo="chat"} - 2.5'),
         ('least1h{slo="chat"} - 0.5', 'least1h{slo="chat"} + 0.5'),
         ("and slo:inference_slo_burn_rate:ratio_rate5m", "and slo:inference_slo_burn_rate:ratio_rate1h"),
-        ("sum by (slo) (rate(inference_slo_good", "max by (slo) (rate(inference_slo_good"),
+        ("sum by (slo) (rate(inference_slo_eligible", "max by (slo) (rate(inference_slo_eligible"),
         ("severity: page", "severity: ticket"),
         ("requests were not good", "requests were good"),
     ],
@@ -98,6 +103,7 @@ def test_the_rules_pass_their_tests(example: Path) -> None:
 def test_wrong_rules_fail_their_tests(
     right: str, wrong: str, tmp_path: Path, slo: Make, settings: RuleSettings
 ) -> None:
+    settings = replace(settings, windows=replace(built_in(), burn=built_in().burn[:1]))
     text = write_prometheus(generate([slo()], settings))
     assert right in text
     (tmp_path / RULE_FILE).write_text(text.replace(right, wrong), encoding="utf-8")
