@@ -14,6 +14,7 @@ import click
 if TYPE_CHECKING:
     from exporter.config import Settings
     from exporter.pipeline import Sealed
+    from exporter.rulefiles import Made
 
 WRONG_USE: Final = 2
 LEVELS: Final = ("debug", "info", "warn", "error")
@@ -201,6 +202,122 @@ def check(paths: tuple[str, ...]) -> None:
     if problems:
         sys.exit(1)
     click.echo(f"{len(paths)} {'file' if len(paths) == 1 else 'files'} without a mistake", err=True)
+
+
+def rule_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The arguments and options of what is made of SLO files for Prometheus."""
+    for option in (
+        click.option("--runbook-url", default="", metavar="URL", help="Link of alerts; {alert} and {slo} stand in it."),
+        click.option("--scrape-interval", default="15s", show_default=True, help="How often the exporter is scraped."),
+        click.option("--windows", "windows_file", metavar="FILE", help="Other alert windows than the built-in ones."),
+        click.option("--config.file", "config_file", metavar="FILE", help="Configuration file, for what it declares."),
+        click.argument("slo_files", nargs=-1, required=True, metavar="FILE..."),
+    ):
+        command = option(command)
+    return command
+
+
+@main.group()
+def rules() -> None:
+    """Prometheus rules and alerts from SLO files."""
+
+
+@rules.command(epilog="Example: goodput-exporter rules generate slo.yaml > goodput.rules.yml")
+@rule_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["prometheus", "operator"]),
+    default="prometheus",
+    show_default=True,
+    help="A rule file, or a PrometheusRule object of the Prometheus operator.",
+)
+@click.option("--name", default="goodput-exporter", show_default=True, help="Name of the PrometheusRule object.")
+@click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Label of the PrometheusRule object.")
+@click.option("--output", metavar="FILE", help="Where to write; standard output if left out.")
+def generate(
+    slo_files: tuple[str, ...], config_file: str | None, windows_file: str | None, scrape_interval: str,
+    runbook_url: str, form: str, name: str, labels: tuple[str, ...], output: str | None,
+) -> None:  # fmt: skip
+    """Write recording and alerting rules for the SLOs of some files."""
+    from slo_rules.rules import write_operator, write_prometheus
+
+    bad = next((label for label in labels if not label.partition("=")[0] or "=" not in label), None)
+    if bad is not None:
+        raise click.BadParameter(f"must be NAME=VALUE, found {bad}", param_hint="--label")
+    made = _made(slo_files, config_file, windows_file, scrape_interval, runbook_url)
+    pairs = {key: value for key, _, value in (label.partition("=") for label in labels)}
+    text = write_operator(made.rules, name, pairs) if form == "operator" else write_prometheus(made.rules)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        _write_file(output, text)
+
+
+@rules.command(epilog="Example: goodput-exporter rules test slo.yaml")
+@rule_options
+@click.option("--output", metavar="FOLDER", help="Keep the rules and their tests there.")
+@click.option("--promtool", default="promtool", show_default=True, metavar="PROGRAM", help="Prometheus' own tester.")
+def test(
+    slo_files: tuple[str, ...], config_file: str | None, windows_file: str | None, scrape_interval: str,
+    runbook_url: str, output: str | None, promtool: str,
+) -> None:  # fmt: skip
+    """Write unit tests that make each alert fire, stay silent and resolve, and run them with promtool."""
+    from tempfile import TemporaryDirectory
+
+    from exporter.rulefiles import run_promtool
+
+    made = _made(slo_files, config_file, windows_file, scrape_interval, runbook_url)
+    with ExitStack() as stack:
+        folder = output if output is not None else stack.enter_context(TemporaryDirectory())
+        try:
+            tests = made.write(folder)
+            answer = run_promtool(promtool, folder, tests)
+        except OSError as error:
+            _fail(str(error))
+    kept = "" if output is None else f" in {output}"
+    if answer is None:
+        click.echo(
+            f"{len(tests)} test files{kept} not run: there is no {promtool} (Debian: package prometheus)", err=True
+        )
+        return
+    click.echo(answer.output, nl=False)
+    if not answer.passed:
+        sys.exit(1)
+    click.echo(f"{len(tests)} test files{kept} passed", err=True)
+
+
+def _made(
+    slo_files: tuple[str, ...], config_file: str | None, windows_file: str | None, scrape_interval: str,
+    runbook_url: str,
+) -> "Made":  # fmt: skip
+    """Rules and tests, or the end of the program with all that is wrong."""
+    from exporter.rulefiles import make
+    from exporter.serve import Files
+    from slo_rules.document import Problems
+    from slo_rules.rules import RangeTooShort
+    from slo_rules.units import parse_duration
+
+    try:
+        interval_ns = parse_duration(scrape_interval)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--scrape-interval") from error
+    try:
+        files = Files(config=config_file, slos=slo_files)
+        made = make(files, windows_file, interval_ns, runbook_url, os.environ)
+    except (Problems, RangeTooShort) as error:
+        _fail(str(error))
+    for each in made.rules.left_out:
+        click.echo(f"left out: {each}", err=True)
+    return made
+
+
+def _write_file(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        _fail(str(error))
 
 
 @main.command(epilog="Example: goodput-exporter demo")

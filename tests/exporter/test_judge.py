@@ -116,7 +116,7 @@ def test_outside_its_schedule_an_slo_judges_nothing(hour: int, reason: str) -> N
     schedule = Schedule(days=frozenset({0}), start_minute=8 * 60, end_minute=22 * 60, timezone="UTC")
     arrived = MONDAY_NOON + (hour - 12) * 3_600 * S
     assert judged(replace(CHAT, schedule=schedule), arrived_ns=arrived, **SLOW)[2] == reason
-    assert judged(replace(CHAT, schedule=schedule), arrived_ns=None) == (None, (), "unknown_value")
+    assert judged(replace(CHAT, schedule=schedule), arrived_ns=None, ttft=None) == (None, (), "unknown_value")
 
 
 def test_a_limit_of_the_window_only_judges_no_request() -> None:

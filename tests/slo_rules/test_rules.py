@@ -1,0 +1,217 @@
+"""Rules as text: the same as those that were looked over, accepted by Prometheus, and without the known mistakes."""
+
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slo_rules.burn import built_in
+from slo_rules.families import FAMILY
+from slo_rules.rules import (
+    ATTAINMENT,
+    BELOW_TARGET,
+    BUDGET,
+    BURN,
+    GOOD,
+    Group,
+    RangeTooShort,
+    Rule,
+    RuleSet,
+    RuleSettings,
+    generate,
+    write_operator,
+    write_prometheus,
+)
+from slo_rules.slo import SLO
+from slo_rules.units import MINUTE_NS, parse_duration
+
+Make = Callable[..., SLO]
+
+
+def rules_of(made: RuleSet) -> Iterator[Rule]:
+    for group in made.groups:
+        yield from group.rules
+
+
+def alerts(made: RuleSet) -> dict[str, Rule]:
+    return {rule.alert: rule for rule in rules_of(made) if rule.alert}
+
+
+def records(made: RuleSet) -> dict[str, str]:
+    return {rule.record: rule.expr for rule in rules_of(made) if rule.record}
+
+
+def groups(made: RuleSet) -> Mapping[str, Group]:
+    return {group.name: group for group in made.groups}
+
+
+def test_rules_are_those_that_were_looked_over_to_the_byte(
+    example: Path, example_slos: list[SLO], settings: RuleSettings
+) -> None:
+    made = generate(example_slos, settings)
+    assert write_prometheus(made) == (example / "goodput.rules.yml").read_text(encoding="utf-8")
+    assert write_operator(made, "goodput-exporter", {}) == (example / "operator.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.needs("promtool")
+def test_promtool_accepts_the_rules(example: Path, tmp_path: Path) -> None:
+    spec = yaml.safe_load((example / "operator.yml").read_text(encoding="utf-8"))["spec"]
+    (tmp_path / "operator.yml").write_text(yaml.safe_dump(spec), encoding="utf-8")
+    files = [example / "goodput.rules.yml", tmp_path / "operator.yml"]
+    subprocess.run(["promtool", "check", "rules", "--lint=all", "--lint-fatal", *map(str, files)], check=True)
+
+
+def test_the_operator_gets_the_same_groups(example: Path) -> None:
+    plain, wrapped = (yaml.safe_load((example / name).read_text()) for name in ("goodput.rules.yml", "operator.yml"))
+    assert wrapped["spec"]["groups"] == plain["groups"]
+    assert wrapped["kind"] == "PrometheusRule"
+
+
+def test_several_slos_have_groups_of_their_own_and_share_the_rest(slo: Make, settings: RuleSettings) -> None:
+    made = generate([slo(), slo(name="agent")], settings)
+    assert list(groups(made)) == [
+        "goodput-slo-chat-period",
+        "goodput-slo-chat",
+        "goodput-slo-agent-period",
+        "goodput-slo-agent",
+        "goodput-backlog",
+        "goodput-exporter",
+    ]
+
+
+def test_counters_are_made_rates_before_they_are_summed(example_slos: list[SLO], settings: RuleSettings) -> None:
+    for rule in rules_of(generate(example_slos, settings)):
+        assert not re.search(r"(rate|increase)\(\s*sum", rule.expr)
+        for family in re.findall(r"\binference_\w+_total", rule.expr):
+            assert re.search(rf"(rate|increase)\({family}{{", rule.expr)
+
+
+def test_every_family_that_rules_read_is_exported_and_picked_by_a_label_of_ours(
+    example_slos: list[SLO], settings: RuleSettings
+) -> None:
+    for rule in rules_of(generate(example_slos, settings)):
+        for family, matchers in re.findall(r"(?<![:\w])((?:inference|goodput)_\w+)(\{[^}]*\})?", rule.expr):
+            assert family in FAMILY
+            assert family.startswith("goodput_") or 'slo="' in matchers or 'boundary!=""' in matchers
+
+
+@pytest.mark.parametrize("scrape", ["15s", "60s", "75s"])
+def test_every_range_holds_four_scrapes(slo: Make, scrape: str) -> None:
+    scrape_ns = parse_duration(scrape)
+    made = generate([slo()], RuleSettings(scrape_interval_ns=scrape_ns))
+    ranges = [found for rule in rules_of(made) for found in re.findall(r"\[(\w+)\]", rule.expr)]
+    assert ranges
+    assert min(parse_duration(each) for each in ranges) >= 4 * scrape_ns
+
+
+def test_a_window_of_fewer_scrapes_is_refused(slo: Make) -> None:
+    with pytest.raises(RangeTooShort, match="window 5m must be at least 8m: 4 scrapes at an interval of 2m"):
+        generate([slo()], RuleSettings(scrape_interval_ns=2 * MINUTE_NS))
+
+
+def test_an_alert_that_can_never_fire_is_left_out_and_named(slo: Make, settings: RuleSettings) -> None:
+    made = generate([slo(target=Fraction("0.9"))], settings)
+    assert "ErrorBudgetBurn1h" not in alerts(made)
+    assert "ErrorBudgetBurn6h" in alerts(made)
+    (left_out,) = made.left_out
+    assert left_out.startswith("SLO chat, page over 1h and 5m: a burn rate above 14.4 cannot be reached")
+    assert f"# Left out. {left_out}." in write_prometheus(made).splitlines()
+
+
+def test_a_target_of_all_has_no_budget_and_no_alert_on_one(slo: Make, settings: RuleSettings) -> None:
+    made = generate([slo(target=Fraction(1))], settings)
+    assert not any(BURN.removesuffix("_rate") in name for name in records(made))
+    assert not any(name.startswith("ErrorBudget") or name == BELOW_TARGET for name in alerts(made))
+    assert len(made.left_out) == 4
+
+
+def test_an_slo_without_a_target_has_ratios_and_the_alerts_on_data(slo: Make, settings: RuleSettings) -> None:
+    made = generate([slo(target=None, period_ns=None)], settings)
+    assert "slo:inference_slo_attainment:ratio_rate1h" in records(made)
+    assert {name for name, rule in alerts(made).items() if "slo" in rule.labels} == {"SLONoRequests", "SLOCannotJudge"}
+
+
+def test_attainment_goodput_and_budget_are_recorded_for_the_windows_and_the_period(
+    slo: Make, settings: RuleSettings
+) -> None:
+    names = records(generate([slo()], settings))
+    for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d", "30d"):
+        assert f"slo:{ATTAINMENT.removesuffix('_ratio')}:ratio_rate{window}" in names
+        assert f"slo:{GOOD.removesuffix('_total')}:rate{window}" in names
+    assert f"slo:{BUDGET.removesuffix('_ratio')}:ratio_rate30d" in names
+
+
+def test_a_month_is_read_less_often_and_before_the_alerts_that_speak_of_it(slo: Make, settings: RuleSettings) -> None:
+    (period, main, *_) = generate([slo()], settings).groups
+    assert period.interval_ns == 2 * MINUTE_NS
+    assert main.interval_ns is None
+
+
+def test_pages_and_tickets_are_told_apart_by_a_label_and_windows_by_the_name(slo: Make, settings: RuleSettings) -> None:
+    found = alerts(generate([slo()], settings))
+    burning = {name: rule.labels["severity"] for name, rule in found.items() if name.startswith("ErrorBudgetBurn")}
+    assert burning == {
+        "ErrorBudgetBurn1h": "page",
+        "ErrorBudgetBurn6h": "page",
+        "ErrorBudgetBurn1d": "ticket",
+        "ErrorBudgetBurn3d": "ticket",
+    }
+
+
+def test_alerts_carry_the_labels_of_the_slo_but_for_those_that_are_ours(slo: Make, settings: RuleSettings) -> None:
+    labels = (("team", "serving"), ("severity", "mild"))
+    rule = alerts(generate([slo(labels=labels)], settings))["ErrorBudgetBurn1h"]
+    assert rule.labels == {
+        "team": "serving", "severity": "page", "slo": "chat", "long_window": "1h", "short_window": "5m",
+    }  # fmt: skip
+
+
+def test_the_runbook_link_names_alert_and_slo_and_without_one_there_is_none(slo: Make, settings: RuleSettings) -> None:
+    assert alerts(generate([slo()], settings))["ErrorBudgetBurn1h"].annotations["runbook_url"] == (
+        "https://runbooks.example/ErrorBudgetBurn1h?slo=chat"
+    )
+    assert all("runbook_url" not in rule.annotations for rule in rules_of(generate([slo()], RuleSettings())))
+
+
+def test_a_value_of_the_user_s_is_no_template(slo: Make, settings: RuleSettings) -> None:
+    made = generate([slo(selector=(("model", ("{{ $value }}",)),), labels=(("team", "{{x}}"),))], settings)
+    rule = alerts(made)["ErrorBudgetBurn1h"]
+    assert rule.labels["team"] == '{{ "{{" }}x}}'
+    assert 'model {{ "{{" }} $value }}' in rule.annotations["description"]
+
+
+def test_windows_of_one_s_own_make_other_alerts(slo: Make) -> None:
+    windows = replace(built_in(), burn=built_in().burn[1:2])
+    found = alerts(generate([slo()], RuleSettings(windows=windows)))
+    assert [name for name in found if name.startswith("ErrorBudgetBurn")] == ["ErrorBudgetBurn6h"]
+
+
+@pytest.mark.needs("promtool")
+def test_a_restart_of_one_of_two_exporters_is_no_loss_and_no_spike(
+    slo: Make, tmp_path: Path, settings: RuleSettings
+) -> None:
+    """Completions of one go from 100 to 160, of the other from 500 to 20 over a restart: 60 + 20 in the window."""
+    (tmp_path / "rules.yml").write_text(write_prometheus(generate([slo()], settings)), encoding="utf-8")
+    labels = 'boundary="model", class="chat", outcome="ok"'
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": f'inference_completions_total{{{labels}, instance="a"}}', "values": "100+2x30"},
+            {"series": f'inference_completions_total{{{labels}, instance="b"}}', "values": "500x14 20x15"},
+        ],
+        "promql_expr_test": [
+            {
+                "expr": "round(boundary_class:inference_completions:rate30m * 1800)",
+                "eval_time": "30m",
+                "exp_samples": [{"labels": '{boundary="model", class="chat"}', "value": 80}],
+            }
+        ],
+    }
+    body = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [test]}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(body), encoding="utf-8")
+    subprocess.run(["promtool", "test", "rules", "test.yml"], cwd=tmp_path, check=True)
