@@ -231,6 +231,8 @@ def test_every_command_line_names_commands_and_options_that_exist(script: Any, t
             for call in re.findall(r"(?:^|&& )goodput-exporter ([^|;&>#]+)", line):
                 name, *arguments = shlex.split(call)
                 command = main.commands[name]
+                if isinstance(command, click.Group):
+                    command = command.commands[arguments[0]]
                 options = {option for each in command.params for option in each.opts if isinstance(each, click.Option)}
                 assert {each for each in arguments if each.startswith("--")} <= options, line
                 used.add(name)
