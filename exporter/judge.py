@@ -15,8 +15,6 @@ from slo_rules.vocabulary import BOUNDARIES
 
 Met = Literal["met", "broken", "not_applicable", "unknown"]
 FAILURES: Final = ("error", "timeout", "shed")
-UNKNOWN_REASONS: Final = ("unknown", "unknown_value")
-"""Reasons for which the request may have been good or bad: it stands between the bounds of the attainment."""
 
 
 class Judgement(NamedTuple):
