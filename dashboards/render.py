@@ -98,7 +98,7 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def variables(board: Mapping[str, Any], source: Source, chosen: Mapping[str, str]) -> dict[str, str]:
-    """What Grafana fills in at first: all values where all can be had, else the current one, else the first there is."""
+    """What Grafana fills in at first: all values where that can be had, else the current one, else the first."""
     values = {"__rate_interval": "1m"}
     for each in board["templating"]["list"]:
         name, asked = each["name"], re.fullmatch(r"label_values\((\w+), (\w+)\)", each.get("query", ""))
