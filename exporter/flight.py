@@ -1,4 +1,4 @@
-"""Requests that logs tell of while they last: which have started and not ended, how old they are, what is known of them.
+"""Requests that logs tell of while they last: which started and have not ended, how old they are, what they missed.
 
 A flight begins with the first record of a request and ends with its last one. It is *settled* when the request has been
 joined and counted, or has been given up: an end that never comes must not keep it for ever. What is told of a settled
@@ -130,6 +130,7 @@ class Flights:
         """Settled ones whose end no window has reached."""
         self.healed: Counter[str] = Counter()
         """Requests whose start was not told, by the record that told of them."""
+        self.lost_ends = 0
         self.dues: list[tuple[int, int]] = []
         """When to look at which flight again: a limit will have been broken then, unless it has ended."""
         self.known = False
@@ -250,10 +251,9 @@ class Flights:
                     deadlines[flight.key] = min(since, deadlines.get(flight.key, since))
         return {name: sorted(deadlines.values()) for name, deadlines in found.items()}
 
-    def older(self, slo: SLO, objective: Objective, time_ns: int) -> tuple[int, int]:
-        """Of the requests of an SLO under way at an instant without the metric: how many, how many beyond the limit."""
-        ages = [time_ns - flight.arrived_ns for flight in self.at(time_ns) if flight.waits_at(slo, objective, time_ns)]
-        return len(ages), sum(age > objective.threshold_ns for age in ages)
+    def ages(self, slo: SLO, objective: Objective, time_ns: int) -> list[int]:
+        """Ages at an instant of the requests of an SLO that were under way without a value of the metric."""
+        return [time_ns - flight.arrived_ns for flight in self.at(time_ns) if flight.waits_at(slo, objective, time_ns)]
 
     def forget(self, time_ns: int) -> None:
         """Windows have reached an instant: what ended before is in them."""

@@ -380,6 +380,8 @@ def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:
     row = [mine if mine != MISSING else theirs for mine, theirs in zip(span, log, strict=True)]
     row[record.SEEN] = max(span[record.SEEN], log[record.SEEN])
     row[record.PROFILE] = span[record.PROFILE] if known else log[record.PROFILE]
+    if span[record.FIRST_TOKEN] == MISSING:
+        row[record.SOURCE] = log[record.SOURCE]
     row[record.CALL] = max(span[record.CALL], log[record.CALL])
     row[record.FATE] = span[record.FATE]
     row[record.RECORD] = record.TOLD_TWICE if known else log[record.RECORD]

@@ -242,6 +242,7 @@ class Pipeline:
 
     def _give_up(self, flight: Flight) -> None:
         """Count a request whose end never came."""
+        self.tally.flights.lost_ends += 1
         row = list(flight.row)
         row[record.RECORD] = record.ENDING
         row[record.START] = row[record.ARRIVED] = flight.arrived_ns

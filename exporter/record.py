@@ -63,7 +63,7 @@ SCOPE: Final = 37
 FATE: Final = 38
 """Index into vocabulary.FATES where it was found when the span came; COUNTED where it was counted then, too."""
 RECORD: Final = 39
-"""Of a log record, its index in profile.RECORDS; TOLD_TWICE for a span that a log record tells of, too; else MISSING."""
+"""Of a log record, its index in profile.RECORDS; TOLD_TWICE for a span that a log record tells of, too."""
 EMITTED: Final = 40
 """When a log record was made."""
 FLIGHT: Final = 41

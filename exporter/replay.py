@@ -193,9 +193,7 @@ def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
 def feed(pipeline: Pipeline, body: Body) -> tuple[bool, str]:
     """Feed one body: whether it was OTLP, and what was wrong with it or with some of its spans."""
     try:
-        receipt = pipeline.feed(
-            body.content, encoding=body.encoding, transport="file", now_ns=0, signal=body.signal
-        )
+        receipt = pipeline.feed(body.content, encoding=body.encoding, transport="file", now_ns=0, signal=body.signal)
     except BadBody as error:
         return False, f"{body.place}: {error}"
     return True, f"{body.place}: {receipt.message}" if receipt.message else ""

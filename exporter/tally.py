@@ -638,8 +638,8 @@ class Tally:
         idle = [labels for labels in idle if labels not in self.lasting]
         for labels in idle:
             del self.series[labels]
-        for key in [key for key, each in self.traffic.items() if each.touched_ns < oldest and not any(each.in_flight.values())]:
-            if key not in self.lasting:
+        for key, each in list(self.traffic.items()):
+            if each.touched_ns < oldest and not any(each.in_flight.values()) and key not in self.lasting:
                 del self.traffic[key]
         if idle:
             self._forget_values()

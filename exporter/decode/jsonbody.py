@@ -30,7 +30,7 @@ class Unreadable(ValueError):
 
 
 def to_protobuf(body: bytes, logs: bool = False) -> tuple[bytes, list[Refused]]:
-    """An ExportTraceServiceRequest (with `logs` one of logs) in protobuf, and what could not be carried over, and why."""
+    """An ExportTraceServiceRequest (with `logs` one of logs) in protobuf; what could not be carried over, and why."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:

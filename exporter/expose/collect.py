@@ -4,6 +4,7 @@ What is empty is absent: a window without samples has no percentile, an SLO with
 What an SLO declares is there from the start, at zero.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
@@ -13,13 +14,21 @@ from exporter import record, tally
 from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
 from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
-from exporter.report import PERCENTILES, SECOND, objective_verdict
+from exporter.report import (
+    ENDED_SLOT,
+    PERCENTILES,
+    SECOND,
+    objective_verdict,
+    pending_at,
+    percentile_bounds,
+    tail_s,
+)  # fmt: skip
 from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
 from slo_rules.slo import SLO
 from slo_rules.units import format_decimal, format_duration
-from slo_rules.vocabulary import FATES, METRICS, OUTCOMES, VERDICTS
+from slo_rules.vocabulary import FATES, FATES_OF_RECORDS, METRICS, OUTCOMES, VERDICTS
 
 if TYPE_CHECKING:
     from exporter.pipeline import Pipeline
@@ -128,6 +137,7 @@ class _Scrape:
         }
         for name, choose in rates.items():
             yield self.family(f"inference_window_{name}_per_second", self._rates(choose))
+        yield self.family("inference_window_arrivals_tail_seconds", self._tails())
 
     def _percentiles(self, metric: str) -> Iterator[Point]:
         for key, number in self.tally.by_kind(metric):
@@ -175,6 +185,16 @@ class _Scrape:
                 value = units(choose(arrivals, done)) / (length / SECOND)
                 yield Point((boundary, klass, format_duration(length)), value)
 
+    def _tails(self) -> Iterator[Point]:
+        """Where arrivals are known from ends alone."""
+        for boundary, klass in self.tally.traffic:
+            number = self.tally.number("arrivals", boundary, klass)
+            for length in self.tally.window_lengths:
+                told = self.tally.windows.slots(length, number).keys()
+                tail = None if told - {ENDED_SLOT} else tail_s(self.tally, length, boundary, klass)
+                if tail is not None:
+                    yield Point((boundary, klass, format_duration(length)), tail)
+
     # SLOs.
 
     def slos(self) -> Iterator[Family]:
@@ -199,6 +219,7 @@ class _Scrape:
         )
         yield from self._slo_windows()
         yield self.family("inference_slo_verdict", self._verdicts())
+        yield self.family("inference_slo_percentile_bound_seconds", self._percentile_bounds())
         yield from self._declarations()
 
     def _bad(self) -> Iterator[Point]:
@@ -230,8 +251,10 @@ class _Scrape:
         burns: list[Point] = []
         ended: list[Point] = []
         output: list[Point] = []
+        undecided = self.tally.flights.undecided()
         for slo, length, labels, slots in self._in_windows():
             good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
+            unknown += pending_at(self.tally.windows.windows[length].end_ns, undecided.get(slo.name, ()))
             share = verdict.attainment(good, good + bad)
             between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
             ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
@@ -269,6 +292,16 @@ class _Scrape:
                 found = objective_verdict(self.tally, slo, objective)
                 for each in VERDICTS:
                     yield Point((slo.name, objective.name, each), float(each == found))
+
+    def _percentile_bounds(self) -> Iterator[Point]:
+        for slo in self.tally.slos:
+            for objective in slo.objectives:
+                number = self.tally.number("value", slo.name, objective.name)
+                values = self.tally.windows.slots(objective.window_ns, number)
+                low, high = percentile_bounds(self.tally, slo, objective, values) or (None, None)
+                if low is not None:
+                    yield Point((slo.name, objective.name, "lower"), low / SECOND)
+                    yield Point((slo.name, objective.name, "upper"), math.inf if high is None else high / SECOND)
 
     def _declarations(self) -> Iterator[Family]:
         slos = self.tally.slos
@@ -316,6 +349,18 @@ class _Scrape:
         received = (Point((name,), pipeline.received[name]) for name in ("grpc", "http", *sorted(pipeline.received)))
         yield self.family("goodput_exporter_spans_received_total", {point.labels: point for point in received}.values())
         yield self.family("goodput_exporter_spans_total", (Point((fate,), pipeline.fates[fate]) for fate in FATES))
+        records = pipeline.records_received
+        received = (Point((name,), records[name]) for name in ("grpc", "http", *sorted(records)))
+        yield self.family(
+            "goodput_exporter_log_records_received_total", {point.labels: point for point in received}.values()
+        )
+        yield self.family(
+            "goodput_exporter_log_records_total",
+            (Point((fate,), pipeline.record_fates[fate]) for fate in FATES_OF_RECORDS),
+        )
+        healed = (Point((kind,), counts.flights.healed[kind]) for kind in ("progress", "end"))
+        yield self.family("goodput_exporter_lost_starts_total", healed)
+        yield self.family("goodput_exporter_lost_ends_total", [Point((), counts.flights.lost_ends)])
         yield self.family("goodput_exporter_export_calls_total", _counter(pipeline.calls))
         yield self.family("goodput_exporter_attributes_dropped_total", _counter(pipeline.recogniser.dropped))
         yield self.family("goodput_exporter_negative_intervals_total", [Point((), counts.negative)])
@@ -349,10 +394,10 @@ class _Scrape:
             yield Point((boundary,), units(difference))
 
     def _last_seen(self) -> Iterator[Point]:
-        recogniser = self.pipeline.recogniser
-        for rule, seen_ns in zip(recogniser.rules, recogniser.last_seen, strict=True):
-            if seen_ns != record.MISSING:
-                yield Point((rule.profile.name,), seen_ns / SECOND)
+        for recogniser in (self.pipeline.recogniser, self.pipeline.log_recogniser):
+            for rule, seen_ns in zip(recogniser.rules, recogniser.last_seen, strict=True):
+                if seen_ns != record.MISSING:
+                    yield Point((rule.profile.name,), seen_ns / SECOND)
 
 
 def _counter(counts: Mapping[str, int] | Mapping[tuple[str, str], int]) -> Iterator[Point]:
