@@ -198,6 +198,8 @@ class Tally:
         self.unmatched: Counter[str] = Counter()
         self.waiting: dict[tuple[int, int], list[str]] = {}
         """By trace, the classes of the jobs that are known to wait in a queue."""
+        self.announced: set[str] = set()
+        """Boundaries at which requests were seen before they had ended."""
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._start_at_zero()
@@ -315,6 +317,7 @@ class Tally:
             self._arrive(row, totals, self._traffic(row.boundary, capped[1], now_ns), capped[1], weight, in_windows)
         if row.open:
             totals.in_flight += weight
+            self.announced.add(row.boundary)
             self._traffic(row.boundary, capped[1], now_ns).in_flight += weight
             self.waiting.setdefault(_trace_of(row), []).append(capped[1])
             return

@@ -4,12 +4,12 @@ What is empty is absent: a window without samples has no percentile, an SLO with
 What an SLO declares is there from the start, at zero.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from exporter import record, tally
+from exporter import gauges, record, tally
 from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
 from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
@@ -29,13 +29,15 @@ Points = Iterable[Point | HistogramPoint]
 
 def collect(pipeline: "Pipeline", now_ns: int) -> list[Family]:
     """Every family but those of the process and of reloads. `now_ns`: for ages of what is in flight."""
-    scrape = _Scrape(pipeline)
+    scrape = _Scrape(pipeline, now_ns)
     return [*scrape.requests(), *scrape.windows(), *scrape.slos(), *scrape.surroundings(), *scrape.self()]
 
 
 class _Scrape:
-    def __init__(self, pipeline: "Pipeline") -> None:
+    def __init__(self, pipeline: "Pipeline", now_ns: int) -> None:
         self.pipeline = pipeline
+        self.now_ns = now_ns
+        self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
 
@@ -52,14 +54,21 @@ class _Scrape:
             "inference_arrivals_total", (Point((*key, EVIDENCE), units(t.arrivals)) for key, t in traffic)
         )
         yield self.family("inference_completions_total", self._completions())
-        yield self.family(
-            "inference_in_flight_requests", (Point((*key, EVIDENCE), units(t.in_flight)) for key, t in traffic)
-        )
+        yield self.family("inference_in_flight_requests", self._in_flight())
         for name in ("in_flight_older_requests", "oldest_in_flight_seconds", "backlog_drain_seconds"):
             yield self.family(f"inference_{name}", ())
         for name, cell in (("input_tokens", "input"), ("cached_input_tokens", "cached"), ("output_tokens", "output"),
                            ("items", "items")):  # fmt: skip
             yield self.family(f"inference_{name}_total", self._tokens(cell))
+
+    def _in_flight(self) -> Iterator[Point]:
+        for (boundary, klass), traffic in self.tally.traffic.items():
+            if boundary not in self.by_gauges:
+                yield Point((boundary, klass, EVIDENCE), units(traffic.in_flight))
+        for boundary in self.by_gauges:
+            level = self.pipeline.gauges.level(boundary, self.now_ns)
+            if level is not None:
+                yield Point((boundary, gauges.CLASS, gauges.EVIDENCE), level)
 
     def _tokens(self, cell: str) -> Iterator[Point]:
         for series in self.tally.series.values():
@@ -94,7 +103,9 @@ class _Scrape:
             "backlog_growth": lambda arrivals, completions: arrivals - completions,
         }
         for name, choose in rates.items():
-            yield self.family(f"inference_window_{name}_per_second", self._rates(choose))
+            by_gauges = [] if name == "completions" else self.by_gauges
+            points = (*self._rates(choose, by_gauges), *self._gauge_rates(name, by_gauges))
+            yield self.family(f"inference_window_{name}_per_second", points)
 
     def _percentiles(self, metric: str) -> Iterator[Point]:
         for key, number in self.tally.by_kind(metric):
@@ -132,9 +143,17 @@ class _Scrape:
             if shown := read - {None}:
                 yield Point((metric,), float(max(error_ratio(slot) for slot in shown if slot is not None)))
 
-    def _rates(self, choose: Callable[[int, int], int]) -> Iterator[Point]:
-        for boundary, klass in self.tally.traffic:
+    def _gauge_rates(self, name: str, boundaries: Iterable[str]) -> Iterator[Point]:
+        for boundary in boundaries:
             for length in self.tally.window_lengths:
+                flow = self.pipeline.flow(boundary, length)
+                value = None if flow is None else getattr(flow, name)
+                if value is not None:
+                    yield Point((boundary, gauges.CLASS, format_duration(length)), value)
+
+    def _rates(self, choose: Callable[[int, int], int], without: Collection[str]) -> Iterator[Point]:
+        for boundary, klass in self.tally.traffic:
+            for length in self.tally.window_lengths if boundary not in without else ():
                 arrivals = sum(
                     self.tally.windows.slots(length, self.tally.number("arrivals", boundary, klass)).values()
                 )
@@ -284,6 +303,7 @@ class _Scrape:
         yield self.family("goodput_exporter_spans_received_total", {point.labels: point for point in received}.values())
         yield self.family("goodput_exporter_spans_total", (Point((fate,), pipeline.fates[fate]) for fate in FATES))
         yield self.family("goodput_exporter_export_calls_total", _counter(pipeline.calls))
+        yield self.family("goodput_exporter_scrapes_total", _counter(pipeline.gauges.results))
         yield self.family("goodput_exporter_attributes_dropped_total", _counter(pipeline.recogniser.dropped))
         yield self.family("goodput_exporter_negative_intervals_total", [Point((), counts.negative)])
         out = (Point((metric,), counts.out_of_range[metric]) for metric in (*METRICS, "phase"))
