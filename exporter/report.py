@@ -36,7 +36,7 @@ from exporter.tally import (
 from slo_rules.slo import SLO, Objective, minimum_samples
 from slo_rules.units import format_duration
 from slo_rules.verdict import Verdict, attainment, attainment_bounds, budget_remaining, verdict
-from slo_rules.vocabulary import METRICS, OUTCOMES
+from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES
 
 if TYPE_CHECKING:
     from exporter.pipeline import Pipeline
@@ -111,19 +111,20 @@ def _clocks(pipeline: "Pipeline") -> list[dict[str, Any]]:
 
 
 def _boundary(totals: Totals, span_s: float | None) -> dict[str, Any]:
-    completions = sum(totals.outcomes.values())
+    completions, arrivals = sum(totals.outcomes.values()), sum(totals.arrivals.values())
     tokens = {name: requests(totals.tokens[name]) if name in totals.tokens else None
               for name in ("input", "cached", "output", "items")}  # fmt: skip
     tokens["cached_input"] = tokens.pop("cached")
     return {
-        "arrivals": requests(totals.arrivals),
+        "arrivals": requests(arrivals),
+        "evidence": {name: requests(totals.arrivals[name]) for name in EVIDENCES if totals.arrivals[name]},
         "in_flight": requests(totals.in_flight),
         "outcomes": {outcome: requests(totals.outcomes[outcome]) for outcome in OUTCOMES},
         "metrics": {metric: summary(totals.metrics[metric]) for metric in METRICS},
         "phases": {phase: summary(each) for phase, each in sorted(totals.phases.items())},
         "tokens": tokens,
         "per_user_tokens_per_second": per_user(totals.metrics["tpot"]),
-        "rates": _rates(totals.arrivals, completions, totals.tokens, span_s),
+        "rates": _rates(arrivals, completions, totals.tokens, span_s),
     }
 
 

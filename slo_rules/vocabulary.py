@@ -30,3 +30,5 @@ FATES: Final = (
 FIRST_TOKEN_SOURCES: Final = ("token", "chunk", "byte", "model")
 TPOT_FORMULAS: Final = ("tokens_minus_one", "tokens", "completion_over_tokens")
 VERDICTS: Final = ("met", "violated", "no_data")
+EVIDENCES: Final = ("log", "span", "gauge", "ended")
+"""What an arrival is known from: a log when it came, a span when it entered a queue, a gauge, or only its end."""

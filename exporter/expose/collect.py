@@ -14,7 +14,7 @@ from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
 from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
 from exporter.report import PERCENTILES, SECOND, objective_verdict
-from exporter.tally import EVALUATION_EDGES_S, EVIDENCE, Histogram, Tally
+from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
 from slo_rules.slo import SLO
@@ -23,6 +23,9 @@ from slo_rules.vocabulary import FATES, METRICS, OUTCOMES, VERDICTS
 
 if TYPE_CHECKING:
     from exporter.pipeline import Pipeline
+
+AGES_S = (1, 2, 5, 10, 30, 60, 120, 300, 600)
+"""Of requests in flight."""
 
 Points = Iterable[Point | HistogramPoint]
 
@@ -49,26 +52,52 @@ class _Scrape:
     def requests(self) -> Iterator[Family]:
         for metric in (*METRICS, "phase"):
             yield self.family(f"inference_{metric}_seconds", self._histograms(metric))
-        traffic = self.tally.traffic.items()
-        yield self.family(
-            "inference_arrivals_total", (Point((*key, EVIDENCE), units(t.arrivals)) for key, t in traffic)
-        )
+        yield self.family("inference_arrivals_total", self._arrivals())
         yield self.family("inference_completions_total", self._completions())
-        yield self.family("inference_in_flight_requests", self._in_flight())
-        for name in ("in_flight_older_requests", "oldest_in_flight_seconds", "backlog_drain_seconds"):
-            yield self.family(f"inference_{name}", ())
+        yield from self._in_flight()
         for name, cell in (("input_tokens", "input"), ("cached_input_tokens", "cached"), ("output_tokens", "output"),
                            ("items", "items")):  # fmt: skip
             yield self.family(f"inference_{name}_total", self._tokens(cell))
 
-    def _in_flight(self) -> Iterator[Point]:
-        for (boundary, klass), traffic in self.tally.traffic.items():
-            if boundary not in self.by_gauges:
-                yield Point((boundary, klass, EVIDENCE), units(traffic.in_flight))
+    def _arrivals(self) -> Iterator[Point]:
+        """What SLOs speak of starts at zero, whichever evidence comes."""
+        for key, traffic in self.tally.traffic.items():
+            lasting = ("log", "ended") if key in self.tally.lasting else ()
+            for evidence in sorted({*traffic.arrivals, *lasting}):
+                yield Point((*key, evidence), units(traffic.arrivals[evidence]))
+
+    def _in_flight(self) -> Iterator[Family]:
+        """Absent where nothing tells of requests before they end."""
+        ages: dict[str, list[float]] = {key[1]: [] for key, t in self.tally.traffic.items() if "log" in t.in_flight}
+        for flight in self.tally.flights:
+            ages[flight.klass].append(max(0, self.now_ns - flight.lag_ns - flight.arrived_ns) / SECOND)
+        counts = [Point((END_TO_END, klass, "log"), len(each)) for klass, each in ages.items()]
+        for key, traffic in self.tally.traffic.items():
+            if "span" in traffic.in_flight:
+                counts.append(Point((*key, "span"), units(traffic.in_flight["span"])))
         for boundary in self.by_gauges:
             level = self.pipeline.gauges.level(boundary, self.now_ns)
             if level is not None:
-                yield Point((boundary, gauges.CLASS, gauges.EVIDENCE), level)
+                counts.append(Point((boundary, gauges.CLASS, gauges.EVIDENCE), level))
+        yield self.family("inference_in_flight_requests", counts)
+        older = (
+            Point((END_TO_END, klass, format_duration(int(age * SECOND))), sum(each > age for each in found))
+            for klass, found in ages.items()
+            for age in AGES_S
+        )
+        yield self.family("inference_in_flight_older_requests", older)
+        oldest = (Point((END_TO_END, klass), max(found)) for klass, found in ages.items() if found)
+        yield self.family("inference_oldest_in_flight_seconds", oldest)
+        yield self.family("inference_backlog_drain_seconds", self._drain(ages))
+
+    def _drain(self, ages: Mapping[str, list[float]]) -> Iterator[Point]:
+        """At the rate of completions in the shortest window; absent while nothing completes."""
+        length = min(self.tally.window_lengths)
+        for klass, found in ages.items():
+            number = self.tally.number("outcomes", END_TO_END, klass)
+            done = sum(self.tally.windows.slots(length, number).values())
+            if done:
+                yield Point((END_TO_END, klass), len(found) * WEIGHT_ONE * (length / SECOND) / done)
 
     def _tokens(self, cell: str) -> Iterator[Point]:
         for series in self.tally.series.values():
@@ -332,7 +361,7 @@ class _Scrape:
 
     def _unbalanced(self) -> Iterator[Point]:
         for boundary, totals in self.tally.totals.items():
-            difference = totals.arrivals - sum(totals.outcomes.values()) - totals.in_flight
+            difference = sum(totals.arrivals.values()) - sum(totals.outcomes.values()) - totals.in_flight
             yield Point((boundary,), units(difference))
 
     def _last_seen(self) -> Iterator[Point]:

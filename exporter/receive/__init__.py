@@ -17,6 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 
 Encoding = Literal["protobuf", "json"]
+Signal = Literal["traces", "logs"]
 Transport = Literal["grpc", "http", "file"]
 Clock = Callable[[], int]
 """Unix time in nanoseconds."""

@@ -14,6 +14,7 @@ from exporter.expose.text import Family, write_openmetrics, write_text
 from exporter.gauges import RESULTS
 from exporter.pipeline import Pipeline
 from exporter.profile import built_in
+from exporter.record import WEIGHT_ONE
 from exporter.replay import bodies
 from slo_rules.families import FAMILIES
 from slo_rules.vocabulary import FATES, OUTCOMES, VERDICTS
@@ -312,7 +313,7 @@ def test_a_level_that_is_old_is_absent_and_no_other_takes_its_place() -> None:
 
 def test_where_requests_are_seen_before_they_end_gauges_are_silent() -> None:
     live = hanging()
-    live.pipeline.tally.announced.add("model")
+    live.pipeline.tally.traffic["model", "default"].in_flight["span"] = WEIGHT_ONE
     scrape = live.scrape(65_000)
     assert {each.labels["class"] for name in (ARRIVALS, GROWTH) for each in scrape.where(name)} == {"default"}
     assert "gauge" not in {each.labels["evidence"] for each in scrape.where("inference_in_flight_requests")}
