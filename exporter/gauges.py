@@ -89,7 +89,7 @@ _RANKS: Final = frozenset(("tp_rank", "pp_rank", "moe_ep_rank"))
 """Labels of SGLang's workers that share one set of requests, where all are told to report; dp_rank parts them."""
 
 
-class Unreadable(ValueError):
+class Unreadable(Exception):
     """A body that tells no level; `result` is one of RESULTS."""
 
     def __init__(self, result: str) -> None:

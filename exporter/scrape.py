@@ -84,14 +84,18 @@ class Scraper:
             self._gauges.take(url, (asked_ns + self._clock()) // 2, body)
         except Unreadable as error:
             return error.result
-        except TimeoutError:
-            return "timeout"
-        except (ClientError, OSError, ValueError):  # ValueError: of names that cannot be looked up
-            return "unreachable"
         return "ok"
 
     async def _fetch(self, url: str, timeout_s: float) -> bytes:
-        timeout = ClientTimeout(total=timeout_s)
+        """The body of the answer. Raises Unreadable."""
+        try:
+            return await self._get(url, ClientTimeout(total=timeout_s))
+        except TimeoutError as error:
+            raise Unreadable("timeout") from error
+        except (ClientError, OSError, ValueError) as error:  # ValueError: of names that cannot be looked up
+            raise Unreadable("unreachable") from error
+
+    async def _get(self, url: str, timeout: ClientTimeout) -> bytes:
         async with self._session.get(url, timeout=timeout, allow_redirects=False) as answer:
             if answer.status != 200:
                 raise Unreadable("status")
