@@ -37,7 +37,9 @@ class Scraper:
         self._tasks: dict[Scrape, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
-        self._session = ClientSession(headers=HEADERS, cookie_jar=DummyCookieJar(), auto_decompress=False)
+        self._session = ClientSession(
+            headers=HEADERS, cookie_jar=DummyCookieJar(), auto_decompress=False, timeout=ClientTimeout()
+        )
         return self
 
     async def __aexit__(
@@ -69,6 +71,8 @@ class Scraper:
         while True:
             begun = loop.time()
             result = await self._scrape(source.url, every_s)
+            if self._tasks.get(source) is not asyncio.current_task():
+                return  # told to end, by a cancellation that was lost on the way
             self._gauges.results[source.url, result] += 1
             if result != told:
                 level = logging.INFO if result == "ok" else logging.WARNING
@@ -89,14 +93,16 @@ class Scraper:
     async def _fetch(self, url: str, timeout_s: float) -> bytes:
         """The body of the answer. Raises Unreadable."""
         try:
-            return await self._get(url, ClientTimeout(total=timeout_s))
+            # Not aiohttp's own time limit, which can swallow a cancellation that comes with it.
+            async with asyncio.timeout(timeout_s):
+                return await self._get(url)
         except TimeoutError as error:
             raise Unreadable("timeout") from error
         except (ClientError, OSError, ValueError) as error:  # ValueError: of names that cannot be looked up
             raise Unreadable("unreachable") from error
 
-    async def _get(self, url: str, timeout: ClientTimeout) -> bytes:
-        async with self._session.get(url, timeout=timeout, allow_redirects=False) as answer:
+    async def _get(self, url: str) -> bytes:
+        async with self._session.get(url, allow_redirects=False) as answer:
             if answer.status != 200:
                 raise Unreadable("status")
             body = bytearray()

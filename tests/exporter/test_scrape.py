@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -159,6 +160,16 @@ async def test_a_slow_server_holds_up_no_other() -> None:
             scraper.follow(sources)
             await until(lambda: gauges.results[quick, "ok"] >= 5)
             assert not any(count for (url, _), count in gauges.results.items() if url == slow)
+
+
+async def test_a_stop_that_comes_with_a_time_out_is_a_stop() -> None:
+    """Both cancel the same task; neither may take the other for its own."""
+    quick_s = QUICK_NS / SECOND
+    async with serving(silent) as url:
+        for place in range(20):
+            async with asyncio.timeout(10), scraping(url):
+                await asyncio.sleep(quick_s * (0.97 + place * 0.003))
+                time.sleep(0.005)  # so that both are due when the loop goes on
 
 
 async def test_a_change_of_fortune_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
