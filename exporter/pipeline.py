@@ -24,6 +24,7 @@ from exporter.decode.columns import Batch
 from exporter.decode.jsonbody import to_protobuf
 from exporter.decode.protobuf import Decoder
 from exporter.flight import Flight
+from exporter.gauges import Flow, Gauges
 from exporter.join import Table, trace_key
 from exporter.judge import Judgement
 from exporter.logs import UNIDENTIFIED, LogRecogniser
@@ -36,6 +37,7 @@ from exporter.report import report
 from exporter.tally import Evaluations, Tally, ended_at
 from exporter.tree import Path, Row
 from slo_rules.slo import SLO
+from slo_rules.units import SECOND_NS
 from slo_rules.vocabulary import FATES
 
 FUTURE_NS: Final = 30_000_000_000
@@ -76,6 +78,7 @@ class Pipeline:
             max_age_ns=2**61 if replay else settings.join.max_age_ns,
         )
         self.offsets = Offsets()
+        self.gauges = Gauges(settings.sources.scrape, self._looks_back_ns)
         self.routes: set[int] = set()
         self.gateway_seen = False
         self.pending: list[tuple[int, int, int, int, Path]] = []
@@ -138,6 +141,7 @@ class Pipeline:
         self.table.max_open = settings.join.max_open
         self.table.max_age_ns = settings.join.max_age_ns
         self.tally.reconfigure(settings, slos)
+        self.gauges.reconfigure(settings.sources.scrape, self._looks_back_ns)
 
     # In.
 
@@ -430,6 +434,22 @@ class Pipeline:
         return request.seen_ns - ended_ns <= self.settings.windows.lateness_ns
 
     # Out.
+
+    @property
+    def _looks_back_ns(self) -> int:
+        """How old the beginning of a window may be; a window ends with a slice, which is 10 s at most."""
+        return max(self.tally.window_lengths) + self.settings.windows.delay_ns + 10 * SECOND_NS
+
+    @property
+    def told_by_gauges(self) -> set[str]:
+        """Boundaries of scraped servers at which nothing told of a request before it had ended."""
+        early = {boundary for (boundary, _), traffic in self.tally.traffic.items() if traffic.in_flight}
+        return (self.gauges.boundaries & self.tally.published) - early
+
+    def flow(self, boundary: str, length_ns: int) -> Flow | None:
+        """What gauges tell of the window of this length."""
+        end_ns = self.tally.windows.windows[length_ns].end_ns
+        return self.gauges.flow(boundary, end_ns - length_ns, end_ns)
 
     def report(self, now_ns: int | None = None) -> dict[str, Any]:
         """Everything that is known, as plain data with sorted keys. `now_ns` is only for the caller's convenience."""

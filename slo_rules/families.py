@@ -289,6 +289,10 @@ _SELF: Final = (
         "Answers to senders by status code.",
     ),
     FamilySpec(
+        "goodput_exporter_scrapes_total", "counter", ("source", "result"), "",
+        "Readings of model servers' gauges by URL and what became of them.",
+    ),
+    FamilySpec(
         "goodput_exporter_attributes_dropped_total", "counter", ("reason",), "",
         "Attributes with an impossible value; the value is lost, the span is used.",
     ),

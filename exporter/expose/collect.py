@@ -5,12 +5,12 @@ What an SLO declares is there from the start, at zero.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from exporter import record, tally
+from exporter import gauges, record, tally
 from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
 from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
@@ -49,6 +49,7 @@ class _Scrape:
     def __init__(self, pipeline: "Pipeline", now_ns: int) -> None:
         self.pipeline = pipeline
         self.now_ns = now_ns
+        self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
 
@@ -78,11 +79,16 @@ class _Scrape:
         """Absent where nothing tells of requests before they end."""
         ages: dict[str, list[float]] = {key[1]: [] for key, t in self.tally.traffic.items() if "log" in t.in_flight}
         for flight in self.tally.flights:
-            ages[flight.klass].append(max(0, self.now_ns - flight.lag_ns - flight.arrived_ns) / SECOND)
+            if flight.klass in ages:  # else the boundary is not published here
+                ages[flight.klass].append(max(0, self.now_ns - flight.lag_ns - flight.arrived_ns) / SECOND)
         counts = [Point((END_TO_END, klass, "log"), len(each)) for klass, each in ages.items()]
         for key, traffic in self.tally.traffic.items():
             if "span" in traffic.in_flight:
                 counts.append(Point((*key, "span"), units(traffic.in_flight["span"])))
+        for boundary in self.by_gauges:
+            level = self.pipeline.gauges.level(boundary, self.now_ns)
+            if level is not None:
+                counts.append(Point((boundary, gauges.CLASS, gauges.EVIDENCE), level))
         yield self.family("inference_in_flight_requests", counts)
         older = (
             Point((END_TO_END, klass, format_duration(int(age * SECOND))), sum(each > age for each in found))
@@ -136,7 +142,9 @@ class _Scrape:
             "backlog_growth": lambda arrivals, completions: arrivals - completions,
         }
         for name, choose in rates.items():
-            yield self.family(f"inference_window_{name}_per_second", self._rates(choose))
+            by_gauges = [] if name == "completions" else self.by_gauges
+            points = (*self._rates(choose, by_gauges), *self._gauge_rates(name, by_gauges))
+            yield self.family(f"inference_window_{name}_per_second", points)
         yield self.family("inference_window_arrivals_tail_seconds", self._tails())
 
     def _percentiles(self, metric: str) -> Iterator[Point]:
@@ -175,9 +183,17 @@ class _Scrape:
             if shown := read - {None}:
                 yield Point((metric,), float(max(error_ratio(slot) for slot in shown if slot is not None)))
 
-    def _rates(self, choose: Callable[[int, int], int]) -> Iterator[Point]:
-        for boundary, klass in self.tally.traffic:
+    def _gauge_rates(self, name: str, boundaries: Iterable[str]) -> Iterator[Point]:
+        for boundary in boundaries:
             for length in self.tally.window_lengths:
+                flow = self.pipeline.flow(boundary, length)
+                value = None if flow is None else getattr(flow, name)
+                if value is not None:
+                    yield Point((boundary, gauges.CLASS, format_duration(length)), value)
+
+    def _rates(self, choose: Callable[[int, int], int], without: Collection[str]) -> Iterator[Point]:
+        for boundary, klass in self.tally.traffic:
+            for length in self.tally.window_lengths if boundary not in without else ():
                 arrivals = sum(
                     self.tally.windows.slots(length, self.tally.number("arrivals", boundary, klass)).values()
                 )
@@ -189,7 +205,7 @@ class _Scrape:
         """Where arrivals are known from ends alone."""
         for boundary, klass in self.tally.traffic:
             number = self.tally.number("arrivals", boundary, klass)
-            for length in self.tally.window_lengths:
+            for length in self.tally.window_lengths if boundary not in self.by_gauges else ():
                 told = self.tally.windows.slots(length, number).keys()
                 tail = None if told - {ENDED_SLOT} else tail_s(self.tally, length, boundary, klass)
                 if tail is not None:
@@ -362,6 +378,7 @@ class _Scrape:
         yield self.family("goodput_exporter_lost_starts_total", healed)
         yield self.family("goodput_exporter_lost_ends_total", [Point((), counts.flights.lost_ends)])
         yield self.family("goodput_exporter_export_calls_total", _counter(pipeline.calls))
+        yield self.family("goodput_exporter_scrapes_total", _counter(pipeline.gauges.results))
         yield self.family("goodput_exporter_attributes_dropped_total", _counter(pipeline.recogniser.dropped))
         yield self.family("goodput_exporter_negative_intervals_total", [Point((), counts.negative)])
         out = (Point((metric,), counts.out_of_range[metric]) for metric in (*METRICS, "phase"))
