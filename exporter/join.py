@@ -36,6 +36,8 @@ MAX_TIED: Final = 256
 """Spans of traces that are tied to one gathering: senders choose links and ids, and may give all requests the same."""
 ROWS_PER_TRACE: Final = 8
 """On average, when as many traces wait as may."""
+MAX_GATEWAYS: Final = 16
+"""Log records of one request id that are looked at for one being inside another."""
 NEVER: Final = 2**63 - 1
 MASK: Final = 2**64 - 1
 ODD: Final = 0x9E3779B97F4A7C15
@@ -306,6 +308,8 @@ class Table:
         for row in rows.values():
             if self._means_nothing(row[record.REQUEST_ID]):
                 row[record.REQUEST_ID] = MISSING
+        if gathering.logs:
+            nest_tellings(rows.values())
         again, paths = NEVER, []
         done: set[int] = set()
         waiting: set[int] = set()
@@ -368,6 +372,25 @@ class Table:
             self.traces_of.pop(identity, None)
         gathering.due = MISSING
         self.open -= 1
+
+
+def nest_tellings(rows: Iterable[Row]) -> None:
+    """Put a gateway that only its log tells of inside the one of the same request id that ran around it.
+
+    Its log names no parent. The same gateway never stands inside itself, as clients may send one id with all requests.
+    """
+    told: dict[int, list[Row]] = {}
+    for row in rows:
+        if row[record.RECORD] == record.ENDING and row[record.REQUEST_ID] != MISSING:
+            told.setdefault(row[record.REQUEST_ID], []).append(row)
+    for row, group in ((row, group) for group in told.values() if len(group) <= MAX_GATEWAYS for row in group):
+        around = [
+            other for other in group
+            if other[record.RESOURCE] != row[record.RESOURCE]
+            and other[record.START] <= row[record.START] and row[record.END] <= other[record.END]
+        ]  # fmt: skip
+        if around and not row[record.PARENT]:
+            row[record.PARENT] = max(around, key=lambda other: (other[record.START], other[record.SPAN]))[record.SPAN]
 
 
 def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:

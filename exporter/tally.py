@@ -24,7 +24,7 @@ from exporter.judge import Judgement, in_schedule, is_sample, judge, outermost, 
 from exporter.measure import Measured, Request, classify
 from exporter.recognise import OTHER, Strings
 from exporter.record import MISSING, WEIGHT_ONE
-from exporter.tree import Row
+from exporter.tree import QUEUE, Row
 from exporter.window import Moment, Windows
 from slo_rules.slo import SLO, Objective
 from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES
@@ -335,7 +335,8 @@ class Tally:
             at_ns = row.arrived_ns if row.arrived_ns is not None else row.row[record.START]
             if told:
                 at_ns = min(each.arrived_ns for each in told)
-            evidence = "log" if told else "span" if row.open else "ended"
+            queued = row.row[record.ROLE] == QUEUE and row.row[record.ENQUEUED] != MISSING
+            evidence = "log" if told else "span" if queued else "ended"
             self._arrive(row.boundary, capped[1], at_ns, evidence, weight, now_ns, in_windows)
         if row.open:
             totals.in_flight += weight

@@ -136,9 +136,7 @@ def test_the_first_token_at_the_gateway_is_the_clients(data: Path) -> None:
     replay = Replay(data, "envoy-accesslog-vllm")
     rows = {row["trace_id"]: row for row in replay.rows}
     streams = [sent for sent in replay.truth if sent["outcome"] == "ok" and sent["status"] == 200 and sent["stream"]]
-    ratios = [
-        ttft_ms(sent) / (rows[sent["trace_id"]]["ttft_s"] * 1000) for sent in streams if sent["trace_id"] in rows
-    ]
+    ratios = [ttft_ms(sent) / (rows[sent["trace_id"]]["ttft_s"] * 1000) for sent in streams if sent["trace_id"] in rows]
     assert len(streams) == 126
     assert len(ratios) == 124  # two streams were sent without a traceparent
     assert 1 <= median(ratios) <= 1.01
