@@ -44,9 +44,11 @@ KEYS = {
     "classes": "classes[]",
     "classes[].name": "classes[].class",
     "labels.NAME.attributes": "labels.NAME.from",
+    "sources.scrape": "sources.scrape[]",
 }
 """Where the file has another key than the field's name. NAME and MODEL are the user's own words."""
-GROUPS = {"boundaries.NAME": config.Boundary, "labels.NAME": config.Label, "classes[]": config.ClassRule}
+GROUPS = {"boundaries.NAME": config.Boundary, "labels.NAME": config.Label, "classes[]": config.ClassRule,
+          "sources.scrape[]": config.Scrape}  # fmt: skip
 """Keys that hold a mapping of their own, and the class that says which keys that has."""
 NAMED = ("boundaries.NAME.name", "labels.NAME.name")
 """Fields that are the key above them."""

@@ -16,6 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from yarl import URL
+
 from slo_rules.document import Node, Problem, optional, read
 from slo_rules.families import FAMILIES
 from slo_rules.slo import MAX_WINDOW_NS, MIN_WINDOW_NS, Matchers, read_matchers
@@ -27,6 +29,9 @@ RESERVED_LABELS: Final = frozenset({"le", "quantile", "job", "instance"}.union(*
 
 MAX_DURATIONS: Final = 16
 """Every window costs a set of gauges per series and a ring of slices."""
+
+MAX_SCRAPES: Final = 64
+"""Each keeps up to 3 MB of levels."""
 
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _LABEL: Final = r"[a-zA-Z][a-zA-Z0-9_]{0,62}"
@@ -187,6 +192,24 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scrape:
+    """A model server whose gauges tell how many requests are in it. Not read by replay."""
+
+    url: str = "http://127.0.0.1:8000/metrics"
+    """Prometheus text over `http` or `https`, of any host; redirects are not followed. It is shown in /metrics."""
+    every_ns: int = 5 * SECOND_NS
+    """1 s to 1 m; also the longest time an answer may take. Windows shorter than four of it have no rates from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What is read beside the spans that come in."""
+
+    scrape: tuple[Scrape, ...] = ()
+    """Model servers, each once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of the configuration."""
 
@@ -211,6 +234,7 @@ class Settings:
     tpot: Tpot = field(default_factory=Tpot)
     limits: Limits = field(default_factory=Limits)
     requests: Requests = field(default_factory=Requests)
+    sources: Sources = field(default_factory=Sources)
 
 
 def read_settings(path: str | None, text: str, environment: Mapping[str, str], problems: list[Problem]) -> Settings:
@@ -247,6 +271,7 @@ def _read_settings(node: Node, folder: Path) -> Settings:
         tpot=optional(fields, "tpot", _read_tpot, Tpot()),
         limits=optional(fields, "limits", _read_limits, Limits()),
         requests=optional(fields, "requests", _read_requests, Requests()),
+        sources=optional(fields, "sources", _read_sources, Sources()),
     )
 
 
@@ -427,6 +452,42 @@ def _read_requests(node: Node) -> Requests:
         embeddings=optional(fields, "embeddings", Node.boolean, default.embeddings),
         path=optional(fields, "path", lambda n: n.text(pattern="/.*", rule="must begin with /"), default.path),
     )
+
+
+def _read_sources(node: Node) -> Sources:
+    fields = node.fields("scrape")
+    scrape: tuple[Scrape, ...] = optional(fields, "scrape", _read_scrapes, ())
+    return Sources(scrape=scrape)
+
+
+def _read_scrapes(node: Node) -> tuple[Scrape, ...]:
+    scrapes: dict[str, Scrape] = {}
+    for item in node.items():
+        fields = item.fields("url", "every")
+        default = Scrape()
+        url = optional(fields, "url", _read_url, default.url)
+        every_ns = optional(fields, "every", lambda n: n.duration(SECOND_NS, MINUTE_NS), default.every_ns)
+        if url in scrapes:
+            fields.get("url", item).problem("must be given once", url)
+        scrapes[url] = Scrape(url=url, every_ns=every_ns)
+    if len(scrapes) > MAX_SCRAPES:
+        node.problem(f"must hold at most {MAX_SCRAPES} servers", str(len(scrapes)))
+    return tuple(scrapes.values())
+
+
+def _read_url(node: Node) -> str | None:
+    """An address in its one spelling, by which it is told from others."""
+    text = node.text()
+    if text is None:
+        return None
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme in ("http", "https") and url.host and url.user is None and url.password is None and not url.fragment:
+        return str(url)
+    node.problem("must be a URL without user and fragment, such as http://127.0.0.1:8000/metrics")
+    return None
 
 
 def _read_publish(node: Node, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from exporter.profile import SourceProfile, built_in, check_names, read_profiles
 from exporter.receive import Clock
 from exporter.receive.grpc import GrpcReceiver
 from exporter.receive.http import HttpReceiver
+from exporter.scrape import Scraper
 from slo_rules.document import Node, Problem, Problems, read
 from slo_rules.families import FAMILY
 from slo_rules.slo import SLO, read_slos
@@ -216,8 +217,10 @@ class Exporter:
         self._pipeline = Pipeline(*declared)
         self._reloaded_ns = self._clock()
         async with AsyncExitStack() as stack:
+            self._scraper = await stack.enter_async_context(Scraper(self._pipeline.gauges, self._clock))
             await self._serve_web(stack)
             await self._receive(stack)
+            self._scraper.follow(declared.settings.sources.scrape)
             self._ticker = asyncio.create_task(self._tick())
             self._stack = stack.pop_all()
         self._unready = None
@@ -271,6 +274,7 @@ class Exporter:
         if _fixed(declared.settings) != _fixed(self._started_with):
             _log.warning("changes under receive and web take effect at the next start")
         self._pipeline.reconfigure(*declared)
+        self._scraper.follow(declared.settings.sources.scrape)
         self._reloaded, self._reloaded_ns = True, self._clock()
         _log.info("reloaded")
 
@@ -284,6 +288,7 @@ class Exporter:
     async def _tick(self) -> NoReturn:
         while True:
             begun = time.perf_counter()
+            self._scraper.check()
             self._pipeline.tick(self._clock())
             self._pipeline.evaluations.add(time.perf_counter() - begun)
             await asyncio.sleep(TICK_S)

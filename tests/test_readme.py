@@ -115,6 +115,7 @@ MAPPINGS = {
     "labels.model": "labels: {model: {zzz: 1}}",
     "labels.NAME": "labels: {tenant: {zzz: 1}}",
     "classes[]": "classes: [{zzz: 1}]",
+    "sources.scrape[]": "sources: {scrape: [{zzz: 1}]}",
     **{
         name: f"{name}: {{zzz: 1}}"
         for name in ("receive", "web", "windows", "join", "align", "tpot", "limits", "requests")
@@ -130,7 +131,9 @@ def test_every_setting_is_in_the_table(script: Any) -> None:
     for name, yaml in MAPPINGS.items():
         assert {f"{name}.{key}" for key in known_settings(yaml)} <= listed
     inside = {f"{name}.{key}" for name, yaml in MAPPINGS.items() for key in known_settings(yaml)}
-    assert {key for key in listed if "." in key} - inside == {"boundaries.NAME", "labels.NAME", "accelerators.MODEL"}
+    assert {key for key in listed if "." in key} - inside == {
+        "boundaries.NAME", "labels.NAME", "accelerators.MODEL", "sources.scrape[]",
+    }  # fmt: skip
 
 
 def test_the_defaults_that_are_shown_are_the_defaults(script: Any) -> None:

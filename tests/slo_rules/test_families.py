@@ -47,6 +47,7 @@ goodput_exporter_build_info | gauge | version, compiled |
 goodput_exporter_spans_received_total | counter | transport |
 goodput_exporter_spans_total | counter | fate |
 goodput_exporter_export_calls_total | counter | transport, code |
+goodput_exporter_scrapes_total | counter | source, result |
 goodput_exporter_attributes_dropped_total | counter | reason |
 goodput_exporter_negative_intervals_total | counter | |
 goodput_exporter_samples_out_of_range_total | counter | metric |
