@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final, NamedTuple
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
@@ -92,6 +93,21 @@ def first(now_ns: int) -> Body:
     return Body(0.0, request.SerializeToString())
 
 
+def starts(now_ns: int) -> Body:
+    """Log records of Envoy: eight requests that come and do not end, and one that does."""
+    request = ExportLogsServiceRequest()
+    records = request.resource_logs.add().scope_logs.add().log_records
+    for number in range(9):
+        for kind, after_s in (("DownstreamStart", 0.0), ("DownstreamEnd", 0.5))[: 2 if number == 8 else 1]:
+            record = records.add(time_unix_nano=now_ns, observed_time_unix_nano=now_ns)
+            values = {"access_log_type": kind, "response_flags": "-", "method": "POST", "path": "/v1/chat/completions",
+                      "request_id": f"log-{number}", "emit_time": f"{now_ns / 1e9 + after_s:.6f}",
+                      "response_code": "200" if after_s else "-"}  # fmt: skip
+            for key, text in values.items():
+                record.attributes.add(key=key).value.string_value = text
+    return Body(0.0, request.SerializeToString())
+
+
 def _through_envoy(scope: str) -> tuple[ExportTraceServiceRequest, ScopeSpans, ScopeSpans]:
     """A body, and where spans of Envoy and of an engine go."""
     request = ExportTraceServiceRequest()
@@ -120,12 +136,12 @@ def _served(engine: ScopeSpans, span: Span, name: str, amounts: Mapping[str, int
     return served
 
 
-def send(found: list[Body], port: int) -> None:
+def send(found: list[Body], port: int, path: str = "/v1/traces") -> None:
     """Post every body at its time to OTLP/HTTP on this machine."""
     connection, started = HTTPConnection("127.0.0.1", port, timeout=10), monotonic()
     for body in found:
         sleep(max(0.0, started + body.at_s - monotonic()))
-        connection.request("POST", "/v1/traces", body.content, {"Content-Type": "application/x-protobuf"})
+        connection.request("POST", path, body.content, {"Content-Type": "application/x-protobuf"})
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()
         answer.read()
