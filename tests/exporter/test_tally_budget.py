@@ -95,6 +95,16 @@ def test_a_budget_of_slots_some_of_them_empty_is_one_ratio_of_counts() -> None:
     assert ("chat", "5m") not in shown(source, "inference_slo_burn_rate")
 
 
+def test_the_windows_of_the_alerts_have_burn_rates_like_those_of_the_settings() -> None:
+    """Of 1h, which is both, 6h and 3d, which only alerts look at; none of 5m, in which nothing ended."""
+    requests = [*[request(MARCH - 2 * DAY)] * 4, *[request(MARCH - 2 * HOUR)] * 2, request(MARCH - HOUR // 2, "error")]
+    source = pipeline(CHAT, [*requests, request(MARCH - HOUR // 2)], now_ns=MARCH)
+    right = {"1h": 0.5 / 0.1, "6h": 0.25 / 0.1, "3d": 0.125 / 0.1}
+    burns = slo_of(source)["budget"]["burn_rates"]
+    assert {name: burns.get(name) for name in (*right, "5m")} == {**right, "5m": None}
+    assert shown(source, "inference_slo_burn_rate")["chat", "6h"] == 2.5
+
+
 def test_counters_are_there_at_zero_before_the_first_request() -> None:
     """Field case F43: a series that began with its first event would hide it from increase()."""
     source = pipeline(CHAT, [])
@@ -127,9 +137,11 @@ def test_a_calendar_budget_begins_anew_with_the_month_and_a_rolling_one_does_not
     ends = [MARCH - HOUR, MARCH + HOUR]
     requests = [request(ends[0], "error"), request(ends[1])]
     calendar = replace(CHAT, calendar=Calendar(unit="month", timezone="UTC"))
-    assert slo_of(pipeline(calendar, requests))["budget"] == {
-        "from_unix_nano": MARCH, "eligible": 1, "bad": 0, "remaining": 1.0,
-    }  # fmt: skip
+    source = pipeline(calendar, requests)
+    budget = slo_of(source)["budget"]
+    assert (budget["from_unix_nano"], budget["eligible"], budget["bad"], budget["remaining"]) == (MARCH, 1, 0, 1.0)
+    assert shown(source, "inference_slo_period_start_timestamp_seconds") == {("chat",): MARCH / SECOND}
+    assert shown(pipeline(CHAT, requests), "inference_slo_period_start_timestamp_seconds") == {}
     assert slo_of(pipeline(CHAT, requests))["budget"]["bad"] == 1
 
 
@@ -176,6 +188,19 @@ def test_requests_outside_the_schedule_enter_no_percentile_though_their_outcome_
     slow = request(MARCH + 12 * HOUR, ttft_ns=5 * SECOND)
     found = slo_of(pipeline(replace(CHAT, schedule=night), [slow]))
     assert (found["eligible"], found["good"], found["objectives"]["ttft"]["samples"]) == (1, 1, 0)
+
+
+def test_an_answer_of_one_token_can_break_a_limit_of_tpot_but_enters_no_percentile_of_it() -> None:
+    tpot = replace(LIMIT, name="tpot", metric="tpot")
+    slo = replace(CHAT, objectives=(tpot,), policies=Policies(single_token="fail"))
+    single, usual = request(MARCH - 1, output=1), request(MARCH - 1)
+    single.boundaries[0].tpot_applies = False
+    usual.boundaries[0].tpot_ns = SECOND // 2
+    source = pipeline(slo, [single, usual], now_ns=MARCH)
+    found = slo_of(source)
+    assert (found["good"], found["failed"]) == (1, {"tpot": 1})
+    assert (found["objectives"]["tpot"]["samples"], found["objectives"]["tpot"]["verdict"]) == (1, "met")
+    assert shown(source, "inference_slo_objective_eligible_requests_total")["chat", "tpot"] == 2
 
 
 @pytest.mark.parametrize(("minimum", "verdict"), [(1, "met"), (10, "met"), (11, "no_data"), ("auto", "no_data")])

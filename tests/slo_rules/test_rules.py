@@ -1,5 +1,6 @@
 """Rules as text: the same as those that were looked over, accepted by Prometheus, and without the known mistakes."""
 
+import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -27,9 +28,11 @@ from slo_rules.rules import (
     write_operator,
     write_prometheus,
 )
-from slo_rules.slo import SLO
+from slo_rules.slo import CALENDAR_UNITS, SLO, Calendar, CalendarUnit
 from slo_rules.units import MINUTE_NS, parse_duration
 
+PROMTOOL = os.environ.get("PROMTOOL", "promtool")
+"""Another version by its path."""
 Make = Callable[..., SLO]
 
 
@@ -63,7 +66,7 @@ def test_promtool_accepts_the_rules(example: Path, tmp_path: Path) -> None:
     spec = yaml.safe_load((example / "operator.yml").read_text(encoding="utf-8"))["spec"]
     (tmp_path / "operator.yml").write_text(yaml.safe_dump(spec), encoding="utf-8")
     files = [example / "goodput.rules.yml", tmp_path / "operator.yml"]
-    subprocess.run(["promtool", "check", "rules", "--lint=all", "--lint-fatal", *map(str, files)], check=True)
+    subprocess.run([PROMTOOL, "check", "rules", "--lint=all", "--lint-fatal", *map(str, files)], check=True)
 
 
 def test_the_operator_gets_the_same_groups(example: Path) -> None:
@@ -134,6 +137,37 @@ def test_an_slo_without_a_target_has_ratios_and_the_alerts_on_data(slo: Make, se
     made = generate([slo(target=None, period_ns=None)], settings)
     assert "slo:inference_slo_attainment:ratio_rate1h" in records(made)
     assert {name for name, rule in alerts(made).items() if "slo" in rule.labels} == {"SLONoRequests", "SLOCannotJudge"}
+
+
+def test_work_that_is_not_judged_has_its_throughput_and_the_alert_on_no_requests(
+    slo: Make, settings: RuleSettings
+) -> None:
+    unjudged = slo(objectives=(), workload="batch", boundary="model", target=None, period_ns=None)
+    made = generate([unjudged], settings)
+    of_slo = {rule.record or rule.alert for rule in rules_of(made) if "slo" in rule.labels}
+    throughput = {f"slo:inference_slo_seen_requests:rate{ns}" for ns in ("5m", "30m", "1h", "2h", "6h", "1d", "3d")}
+    assert of_slo == throughput | {"SLONoRequests"}
+
+
+def test_nobody_is_woken_for_a_batch_workload(slo: Make, settings: RuleSettings) -> None:
+    found = alerts(generate([slo(workload="batch")], settings))
+    severities = {name: rule.labels["severity"] for name, rule in found.items() if "slo" in rule.labels}
+    assert "ErrorBudgetBurn1h" in severities
+    assert set(severities.values()) == {"ticket"}
+
+
+@pytest.mark.parametrize("unit", ["week", "month", "quarter"])
+def test_a_period_of_the_calendar_is_summed_from_its_beginning(
+    slo: Make, settings: RuleSettings, unit: CalendarUnit
+) -> None:
+    calendar = Calendar(unit=unit, timezone="Asia/Seoul")
+    names = records(generate([slo(calendar=calendar, period_ns=CALENDAR_UNITS[unit])], settings))
+    assert f"slo:inference_slo_error_budget_remaining:ratio_increase_{unit}" in names
+    start = f"slo:inference_slo_period_start_timestamp_seconds:max_{unit}"
+    assert (
+        f'{start}{{slo="chat"}} @ end() + 3600 <= time()' in names[f"slo:inference_slo_good_requests:increase_{unit}"]
+    )
+    assert not any("30d" in expr for expr in names.values())
 
 
 def test_attainment_goodput_and_budget_are_recorded_for_the_windows_and_the_period(
@@ -214,4 +248,4 @@ def test_a_restart_of_one_of_two_exporters_is_no_loss_and_no_spike(
     }
     body = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": [test]}
     (tmp_path / "test.yml").write_text(yaml.safe_dump(body), encoding="utf-8")
-    subprocess.run(["promtool", "test", "rules", "test.yml"], cwd=tmp_path, check=True)
+    subprocess.run([PROMTOOL, "test", "rules", "test.yml"], cwd=tmp_path, check=True)
