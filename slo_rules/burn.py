@@ -125,8 +125,8 @@ class AlertWindows:
 
 def obstacle(row: BurnWindow, period_ns: int, target: Fraction) -> str | None:
     """Why a row cannot be an alert of an SLO with this target and period; None if it can."""
-    if row.long_ns > period_ns:
-        return f"its window is longer than the period of {format_duration(period_ns)}"
+    if row.long_ns >= period_ns:
+        return f"its window is not shorter than the period of {format_duration(period_ns)}"
     if target == 1:
         return "a target of 100% leaves no error budget that could burn"
     factor, highest = row.factor(period_ns), 1 / (1 - target)

@@ -239,7 +239,7 @@ class _SloRules:
     def recordings(self) -> Iterator[Rule]:
         period_ns = self.slo.period_ns
         used = {ns for ns in self.windows.burn_lengths_ns if period_ns is None or ns < period_ns}
-        for ns in sorted(used | {self.windows.no_data.window_ns}):
+        for ns in sorted((used | {self.windows.no_data.window_ns}) - {period_of(self.slo)}):
             yield from self.ratios(ns)
             yield self.rate(GOOD_TOKENS, ns)
         for row in self.usable():

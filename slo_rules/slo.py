@@ -543,6 +543,8 @@ def _limit(group: Sequence[_Draft]) -> int | None:
 
 # Warnings
 
+LEAST_FACTOR: Final = Fraction(1, 2)
+"""Of a burn rate: an alert on less is one on requests that go as promised."""
 NOTABLE_PER_SECOND: Final = 1
 """Requests a second beyond which the author is told how many an objective needs, where no traffic is expected."""
 
@@ -591,9 +593,14 @@ def _goodput_advice(slo: SLO, burn: Sequence[BurnWindow]) -> Iterator[str]:
         yield "a target of 100% leaves no error budget: the first bad request exhausts it, and no burn rate is defined"
         return
     for row in burn:
-        why = obstacle(row, slo.period_ns, slo.target)
-        if why and row.long_ns <= slo.period_ns:
+        factor = row.factor(slo.period_ns)
+        if row.long_ns < slo.period_ns and (why := obstacle(row, slo.period_ns, slo.target)):
             yield f"there is no {row.text}: {why}"
+        elif row.long_ns < slo.period_ns and factor < LEAST_FACTOR:
+            yield (
+                f"the {row.text} fires at a burn rate of {float(factor):.2g} already, at which the budget lasts longer "
+                f"than its period of {format_duration(slo.period_ns)}: `alerts` should have windows for it"
+            )
     if slo.expected_per_hour is not None:
         allowed = (1 - slo.target) * slo.expected_per_hour * slo.period_ns / HOUR_NS
         if allowed < 1:

@@ -1,11 +1,16 @@
 """What the SLO's own words (workload, schedule, policies, period) make of the counts that are shown."""
 
+import os
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+import yaml
 
 from exporter.config import Settings
 from exporter.expose.collect import collect
@@ -13,6 +18,8 @@ from exporter.expose.text import Point
 from exporter.measure import Interval, Measured, Request
 from exporter.pipeline import Pipeline
 from exporter.record import MISSING, WEIGHT_ONE
+from slo_rules.burn import built_in
+from slo_rules.rules import RuleSettings, generate, write_prometheus
 from slo_rules.slo import SLO, Calendar, Objective, Policies, Schedule
 
 SECOND = 10**9
@@ -208,3 +215,70 @@ def test_below_the_minimum_of_samples_there_is_no_verdict(minimum: Any, verdict:
     slo = replace(CHAT, policies=Policies(minimum_samples=minimum))
     found = slo_of(pipeline(slo, [request(MARCH - 1)] * 10, now_ns=MARCH))
     assert found["objectives"]["ttft"]["verdict"] == verdict
+
+
+# The same data in Prometheus: requests of five days, of which one in ten is bad until Monday in Seoul (Sunday 15:00 in
+# UTC) and one in fifty from then on, seen by the rules through a scrape each twelve minutes.
+
+STEP = 12 * 60 * SECOND
+WEEKLY = replace(
+    CHAT, target=Fraction(99, 100), period_ns=7 * DAY, calendar=Calendar(unit="week", timezone="Asia/Seoul")
+)
+ROLLING = replace(WEEKLY, period_ns=3 * DAY, calendar=None)
+MONDAY = 3 * DAY + 15 * HOUR
+FAMILIES = {
+    "inference_slo_eligible_requests_total": ("slo",),
+    "inference_slo_good_requests_total": ("slo",),
+    "inference_slo_bad_requests_total": ("slo", "failed"),
+    "inference_slo_unjudged_requests_total": ("slo", "reason"),
+    "inference_slo_period_start_timestamp_seconds": ("slo",),
+}
+
+
+def played(slo: SLO, steps: int) -> tuple[Pipeline, dict[str, list[str]]]:
+    """The exporter in the end, and what each scrape saw."""
+    random = Random(5)
+    source, series = Pipeline(Settings(), [], [slo]), dict[str, list[str]]()
+    for step in range(steps + 1):
+        for _ in range(50 if step else 0):
+            ended = (step - 1) * STEP + random.randrange(STEP)
+            outcome = "error" if random.random() < (0.1 if ended < MONDAY else 0.02) else "ok"
+            source.tally.count(request(ended, outcome), step * STEP, in_windows=True)
+        source.tally.windows.advance(max(step * STEP, SECOND))
+        for family, names in FAMILIES.items():
+            for labels, value in shown(source, family).items():
+                matchers = ", ".join(f'{name}="{text}"' for name, text in zip(names, labels, strict=True))
+                series.setdefault(f"{family}{{{matchers}}}", ["_"] * step).append(f"{value:.0f}")
+    return source, series
+
+
+@pytest.mark.needs("promtool")
+@pytest.mark.parametrize(
+    ("slo", "name"),
+    [(WEEKLY, "ratio_increase_week"), (ROLLING, "ratio_rate3d")],
+    ids=["a week of the calendar", "three days"],
+)
+def test_budget_and_burn_rates_are_those_that_prometheus_makes_of_the_counters(
+    slo: SLO, name: str, tmp_path: Path
+) -> None:
+    source, series = played(slo, 5 * DAY // STEP)
+    left = shown(source, "inference_slo_error_budget_remaining_ratio")["chat",]
+    right = {f"slo:inference_slo_error_budget_remaining:{name}": (left, 0.02)}
+    for window in ("6h", "1d"):  # each end of which is up to a scrape off, of 30 and of 120
+        burn = shown(source, "inference_slo_burn_rate")["chat", window]
+        right[f"slo:inference_slo_burn_rate:ratio_rate{window}"] = (burn, burn * (0.1 if window == "6h" else 0.03))
+    assert left < 0
+    checks = [
+        {"expr": f"abs(sum({record}) - {value}) < bool {tolerance}", "eval_time": "5d",
+         "exp_samples": [{"labels": "{}", "value": 1}]}
+        for record, (value, tolerance) in right.items()
+    ]  # fmt: skip
+    counters = [{"series": labels, "values": " ".join(values)} for labels, values in series.items()]
+    test = {"interval": "12m", "input_series": counters, "promql_expr_test": checks}
+    body = {"rule_files": ["rules.yml"], "evaluation_interval": "12m", "tests": [test]}
+    few = RuleSettings(windows=replace(built_in(), burn=built_in().burn[1:3]))
+    (tmp_path / "rules.yml").write_text(write_prometheus(generate([slo], few)), encoding="utf-8")
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(body), encoding="utf-8")
+    command = [os.environ.get("PROMTOOL", "promtool"), "test", "rules", "test.yml"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr

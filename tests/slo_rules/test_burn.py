@@ -132,8 +132,11 @@ def test_a_target_of_all_leaves_nothing_to_burn() -> None:
     assert "no error budget" in str(obstacle(row(), MONTH_NS, Fraction(1)))
 
 
-def test_a_window_longer_than_the_period_is_an_obstacle() -> None:
-    assert "longer than the period of 1d" in str(obstacle(row(long_ns=3 * DAY_NS), DAY_NS, Fraction("0.99")))
+def test_a_window_as_long_as_the_period_is_an_obstacle() -> None:
+    for days in (1, 3):
+        assert "not shorter than the period of 1d" in str(
+            obstacle(row(long_ns=days * DAY_NS), DAY_NS, Fraction("0.99"))
+        )
 
 
 def test_a_section_that_is_not_given_is_the_built_in_one() -> None:

@@ -573,13 +573,17 @@ def test_the_example_of_the_design_has_nothing_to_warn_of() -> None:
             ["spec.goodput: chat: there is no page over 1h and 5m: a burn rate above 14.4 cannot be reached, as with a "
              "target of 90% it is 10 at most"],
         ),
+        (changed(), "goodput: {target: 99%, period: 7d}",
+         ["spec.goodput: chat: the ticket over 3d and 6h fires at a burn rate of 0.23 already, at which the "
+          "budget lasts longer than its period of 7d: `alerts` should have windows for it"]),
+        (changed(), "goodput: {target: 99%, period: 28d}", []),
         (changed(metric="tpot"), "policies: {single_token: fail}", []),
         (
             changed(), "policies: {single_token: fail}",
             ["spec.policies: chat: single_token matters only where tpot limits a request, and none does"],
         ),
         (changed(), "goodput: {target: 93.1%}", []),
-        (changed(), "goodput: {target: 90%, period: 7d}", []),
+        (changed(), "goodput: {target: 90%, period: 20d}", []),
         (
             changed(), "goodput: {target: 100%}",
             ["spec.goodput: chat: a target of 100% leaves no error budget: the first bad request exhausts it, and no "
