@@ -12,11 +12,11 @@ by the hour, nothing is known of a period of the calendar.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, gcd
+from math import ceil, gcd
 from typing import Any, Final, NamedTuple
 
 from slo_rules import rules, wording
-from slo_rules.burn import LEAST_BAD, MOST_BAD, BurnWindow, least_bad
+from slo_rules.burn import LEAST_BAD, MOST_BAD, BurnWindow, decimal, least_bad
 from slo_rules.rules import (
     HEADER,
     Group,
@@ -254,11 +254,11 @@ class _BurnCases:
         burn = of_slo(self.slo, rules.BURN, "ratio_rate", self.row.long_ns)
         right = Fraction(1, 3) / (1 - self.target)
         firing = Fraction(1, 3) > self.ratio
-        value = floor(right * 10 + Fraction(1, 2)) / 10
+        near = f"abs({burn} - {decimal(right)}) < bool {decimal(right / 50)}"
         return self.case(
             "an exporter that appears half-way counts from there",
             series,
-            Check(2 * half, f"round({burn}, 0.1)", value, selector(self.slo)),
+            Check(2 * half, near, 1, selector(self.slo)),
             self.at(2 * half, firing),
         )
 
@@ -417,7 +417,7 @@ def _backlog_cases(settings: RuleSettings) -> Iterator[Case]:
         name=f"{name}: fires while arrivals exceed completions, and resolves",
         step_ns=step_ns,
         series=series,
-        checks=(is_firing(hold - SLACK, name, False), is_firing(ends, name, False)),
+        checks=(is_firing(max(0, hold - SLACK), name, False), is_firing(ends, name, False)),
         alerts=(expected,),
     )
     steady = _flows([(fires, arriving, arriving)])
