@@ -11,22 +11,28 @@ from typing import Final, NamedTuple
 from exporter.serve import Files, read_files
 from slo_rules.rules import RuleSet, RuleSettings, generate, write_prometheus
 from slo_rules.ruletests import unit_tests
+from slo_rules.slo import SLO
 
 RULE_FILE: Final = "goodput.rules.yml"
 
 
 class Made(NamedTuple):
-    """Rules, and by name the files of tests for them with the rules that each needs."""
+    """Rules, and what they are made of."""
 
     rules: RuleSet
-    tests: Mapping[str, str]
+    slos: Sequence[SLO]
+    settings: RuleSettings
 
     def write(self, folder: str) -> list[str]:
-        """Write all of it into a folder, which is made if it is not there; the names of the tests. Raises OSError."""
+        """Write rules and tests into a folder, which is made if it is not there; the names of the tests.
+
+        Raises OSError.
+        """
+        files = {RULE_FILE: write_prometheus(self.rules), **unit_tests(self.slos, self.settings)}
         os.makedirs(folder, exist_ok=True)
-        for name, text in {RULE_FILE: write_prometheus(self.rules), **self.tests}.items():
+        for name, text in files.items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        return [name for name in self.tests if ".tests-" in name]
+        return [name for name in files if ".tests-" in name]
 
 
 class Answer(NamedTuple):
@@ -37,12 +43,12 @@ class Answer(NamedTuple):
 
 
 def make(files: Files, scrape_interval_ns: int, runbook_url: str, environment: Mapping[str, str]) -> Made:
-    """The rules and tests of the SLOs that files declare. Raises Problems, and RangeTooShort for a window."""
+    """The rules of the SLOs that files declare. Raises Problems, and RangeTooShort for a window."""
     declared = read_files(files, environment)
     settings = RuleSettings(
         windows=declared.settings.alerts, scrape_interval_ns=scrape_interval_ns, runbook_url=runbook_url
     )
-    return Made(generate(declared.slos, settings), unit_tests(declared.slos, settings))
+    return Made(generate(declared.slos, settings), declared.slos, settings)
 
 
 def run_promtool(program: str, folder: str, tests: Sequence[str]) -> Answer | None:

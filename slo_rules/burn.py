@@ -149,6 +149,7 @@ def least_bad(requests: int, ratio: Fraction) -> int:
     return least
 
 
+@cache
 def steps(ratio: Fraction, most: int = MOST_BAD) -> tuple[int, ...]:
     """The numbers of requests from which `LEAST_BAD` + 1, `LEAST_BAD` + 2, … `most` bad ones are needed."""
     found: list[int] = []
