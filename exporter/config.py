@@ -18,6 +18,7 @@ from typing import Final, Literal, TypeVar
 
 from yarl import URL
 
+from slo_rules.burn import AlertWindows, built_in, read_windows
 from slo_rules.document import Node, Problem, optional, read
 from slo_rules.families import FAMILIES
 from slo_rules.slo import MAX_WINDOW_NS, MIN_WINDOW_NS, Matchers, read_matchers
@@ -225,6 +226,7 @@ class Settings:
     classes: tuple[ClassRule, ...] = ()
     """Rules for requests that name no class in the attribute `inference.class`; without a match it is `default`."""
     windows: Windows = field(default_factory=Windows)
+    alerts: AlertWindows = field(default_factory=built_in)
     join: Join = field(default_factory=Join)
     align: Align = field(default_factory=Align)
     accelerators: tuple[tuple[str, int], ...] = ()
@@ -264,6 +266,7 @@ def _read_settings(node: Node, folder: Path) -> Settings:
         labels=labels,
         classes=optional(fields, "classes", lambda n: _read_classes(n, known_labels), ()),
         windows=optional(fields, "windows", _read_windows, Windows()),
+        alerts=optional(fields, "alerts", read_windows, built_in()),
         join=optional(fields, "join", _read_join, Join()),
         align=optional(fields, "align", _read_align, Align()),
         accelerators=optional(fields, "accelerators", _read_accelerators, ()),

@@ -160,7 +160,7 @@ def _read_slos(
 def read_slo_nodes(nodes: Sequence[Node], settings: Settings) -> list[SLO]:
     """The SLOs of some documents, which may speak of the boundaries that are published here and of declared labels."""
     labels = ("model", "class", *(label.name for label in settings.labels.declared))
-    return read_slos(nodes, settings.publish, labels)
+    return read_slos(nodes, settings.publish, labels, settings.alerts.burn)
 
 
 def check_boundaries(

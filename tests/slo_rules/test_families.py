@@ -38,6 +38,7 @@ inference_slo_{completions,output_tokens}_per_second | gauge | slo, window | per
 inference_slo_verdict | gauge | slo, objective, verdict |
 inference_slo_target_ratio | gauge | slo | ratio
 inference_slo_period_seconds | gauge | slo | seconds
+inference_slo_period_start_timestamp_seconds | gauge | slo | seconds
 inference_slo_threshold_seconds | gauge | slo, objective, metric, boundary, percentile, window | seconds
 inference_slo_error_budget_remaining_ratio | gauge | slo | ratio
 inference_slo_burn_rate | gauge | slo, window |
