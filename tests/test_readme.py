@@ -117,7 +117,7 @@ MAPPINGS = {
     "classes[]": "classes: [{zzz: 1}]",
     **{
         name: f"{name}: {{zzz: 1}}"
-        for name in ("receive", "web", "windows", "join", "align", "tpot", "limits", "requests")
+        for name in ("receive", "web", "stop", "windows", "join", "align", "tpot", "limits", "requests")
     },
 }
 """Every mapping of the configuration file, with a key that it does not know."""

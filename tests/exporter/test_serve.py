@@ -6,8 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -16,14 +18,15 @@ from aiohttp import ClientError, ClientSession
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client import parser
 
-from exporter.config import Address, Receive, Settings, Web
+from exporter.config import Address, Join, Receive, Settings, Stop, Web
 from exporter.expose.web import ReloadRefused
 from exporter.profile import built_in
 from exporter.receive.grpc import EXPORT
-from exporter.serve import CannotListen, Declared, Exporter, Files, read_files, run
+from exporter.serve import MAX_SCRAPERS, CannotListen, Declared, Exporter, Files, read_files, run
 from slo_rules.document import Problems
 
 NOW_NS = 1_700_000_000_000_000_000
+SECOND = 1_000_000_000
 ANY = Address("127.0.0.1", 0)
 
 SLO = """
@@ -356,5 +359,73 @@ def test_sighup_reloads_and_sigterm_or_sigint_stops_with_exit_code_0(
         assert line() == "not reloaded, the old files stay in force:\n"
         assert "windo" in line()
         program.send_signal(end)
-        assert line() == "stopping\n"
+        assert line() == "stopping, within 25 s; a second signal ends at once\n"
         assert program.wait(timeout=15) == 0
+
+
+# The end: what was sent is counted and read.
+
+
+def waiting_exporter(*, grace_ns: int) -> Exporter:
+    """One whose requests wait for spans for an hour unless something is done about it."""
+    where = replace(settings(), join=Join(grace_ns=3600 * SECOND), stop=Stop(grace_ns=grace_ns))
+    return Exporter(lambda: Declared(where, built_in(), []), clock=lambda: NOW_NS, drain_s=0.2)
+
+
+def counted(found: dict[tuple[str, ...], float]) -> float:
+    return sum(value for key, value in found.items() if key[0] == "inference_completions_total" and "model" in key)
+
+
+async def test_who_has_scraped_reads_at_the_end_what_had_not_been_counted_before() -> None:
+    async with waiting_exporter(grace_ns=SECOND) as running:
+        await post(running.http_url, one_span())
+        assert counted(await scrape(running)) == 0
+        ending = asyncio.create_task(running.wind_down())
+        while await post(running.http_url, one_span()) == 200:
+            assert (await get(running, "/-/ready"))[0] == 503
+        assert not ending.done()
+        assert counted(await scrape(running)) == 1
+        async with asyncio.timeout(0.3):
+            await ending
+
+
+async def test_a_scrape_that_does_not_come_is_waited_for_no_longer_than_the_grace() -> None:
+    async with waiting_exporter(grace_ns=SECOND // 2) as running:
+        await post(running.http_url, one_span())
+        await scrape(running)
+        begun = time.monotonic()
+        await running.wind_down()
+        assert 0.4 < time.monotonic() - begun < 5
+
+
+async def test_without_open_requests_and_scrapers_there_is_nothing_to_wait_for() -> None:
+    async with waiting_exporter(grace_ns=3600 * SECOND) as running, asyncio.timeout(2):
+        await running.wind_down()
+
+
+async def test_every_scraper_is_waited_for_and_none_that_has_gone() -> None:
+    async with waiting_exporter(grace_ns=3600 * SECOND) as running:
+        now = time.monotonic()
+        for address, ago_s in (("10.0.0.1", 5), ("10.0.0.2", 5), ("10.0.0.3", 600)):
+            running._note_scrape(address, now - ago_s)
+        ending = asyncio.create_task(running.wind_down())
+        await until_refused(running)
+        running._note_scrape("10.0.0.1", time.monotonic())
+        running._note_scrape("10.0.0.2", now - 1)  # begun before the end was
+        await asyncio.sleep(0)
+        assert not ending.done()
+        running._note_scrape("10.0.0.2", time.monotonic())
+        async with asyncio.timeout(2):
+            await ending
+
+
+async def until_refused(running: Exporter) -> None:
+    while await post(running.http_url, one_span()) != 503:
+        pass
+
+
+async def test_the_addresses_of_scrapers_are_bounded() -> None:
+    async with exporter() as running:
+        for last in range(100):
+            running._note_scrape(f"10.0.0.{last}", 0.0)
+        assert len(running._scrapes) == MAX_SCRAPERS
