@@ -322,16 +322,20 @@ def _write_file(path: str, text: str) -> None:
 
 @main.command(epilog="Example: goodput-exporter demo")
 @click.option("--seed", default=1, show_default=True, help="Another seed, another order of requests.")
-def demo(seed: int) -> None:
+@click.option("--otlp", "host", metavar="HOST", help="Only send, for ever, to an exporter's ports 4317 and 4318 there.")
+def demo(seed: int, host: str | None) -> None:
     """Watch a simulated gateway, queue and model server go through a surge and recover: about a minute."""
     try:
         import asyncio
 
         from rich.console import Console
 
-        from exporter.demo.run import run
+        from exporter.demo.run import Elsewhere, load, run
 
-        sys.exit(asyncio.run(run(seed=seed, console=Console())))
+        if host is None:
+            sys.exit(asyncio.run(run(seed=seed, console=Console())))
+        elsewhere = Elsewhere(grpc_url=f"http://{host}:4317", http_url=f"http://{host}:4318")
+        sys.exit(asyncio.run(load(elsewhere, seed=seed, console=Console())))
     except KeyboardInterrupt:
         sys.exit(0)
 
