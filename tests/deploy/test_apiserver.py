@@ -39,7 +39,7 @@ class Api:
     """A running API server, as its administrator."""
 
     def __init__(self, port: int) -> None:
-        self._url = f"https://127.0.0.1:{port}"
+        self.url = f"https://127.0.0.1:{port}"
         self._tls = ssl._create_unverified_context()
 
     def ask(self, method: str, path: str, body: Object | None = None, kind: str = "application/json") -> Any:
@@ -48,7 +48,7 @@ class Api:
         data = None if body is None else json.dumps(body).encode()
         try:
             with urlopen(
-                Request(self._url + path, data, headers, method=method), context=self._tls, timeout=30
+                Request(self.url + path, data, headers, method=method), context=self._tls, timeout=30
             ) as answer:
                 warnings = answer.headers.get_all("Warning", [])
                 found = answer.read()
