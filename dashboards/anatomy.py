@@ -39,7 +39,7 @@ def board(_: Settings) -> Board:
         uid="goodput-anatomy",
         title="Goodput / Anatomy of a request",
         description="Where the time of a request goes: gateway, queue, prefill, decode, what follows, and the rest.",
-        variables=(frame.window, frame.boundary, frame.model, frame.klass, frame.tracing),
+        variables=(frame.window, frame.boundary, frame.one_model, frame.klass, frame.tracing),
         top=_phases(),
         rows=[Row("Boundaries side by side", _boundaries()), Row("Distributions, and traces to open", _traces())],
     )
@@ -54,15 +54,15 @@ def _phases() -> list[Panel]:
     return [
         *(_stack(percentile) for percentile in PERCENTILES),
         graph(
-            "Phases of the mean request at $boundary",
+            "Phases of the mean request, $model at $boundary",
             "Mean of each phase of requests that ended ok, over the window. They add up to the mean completion, and "
             "beyond it by what is over-explained. The phase that grew is where to look.",
             SECONDS,
-            Query(share(phase, count), "{{phase}}"), Query(share(total, count), "whole: completion"),
+            Query(share(phase, count), "{{phase}}"), Query(share(total, count), "in all"),
             size=(12, 9), stacked=True, colors=COLORS,
         ),
         graph(
-            "Unexplained share at $boundary",
+            "Unexplained share, $model at $boundary",
             "Part of the completion latency that no phase explains, and part by which phases explain too much. High: a "
             "source sends too few stamps, or clocks differ (see Exporter health).",
             SHARE, Query(share(rest.per_second(WINDOW).sum("phase"), total), "{{phase}}"), size=(12, 9), colors=COLORS,
@@ -75,12 +75,12 @@ def _stack(percentile: str) -> Panel:
     phase = family("inference_window_phase_seconds", *REQUESTS, "window", only=at, but=EXCESS)
     whole = family("inference_window_completion_seconds", *REQUESTS, "window", only=at)
     return graph(
-        f"Phases at p{percentile}, at $boundary",
+        f"Phases at p{percentile}, $model at $boundary",
         f"The p{percentile} of each phase, and of the completion. Each phase has its own slow requests, so percentiles "
-        "do not add up exactly; means do, below. Of several models, classes or exporters the worst.",
+        "do not add up exactly; means do, below. Of several classes or exporters the worst.",
         SECONDS,
         Query(phase.worst("phase"), "{{phase}}"),
-        Query(whole.worst(), f"whole: completion p{percentile}"),
+        Query(whole.worst(), f"in all p{percentile}"),
         size=(12, 9),
         stacked=True,
         colors=COLORS,
@@ -90,7 +90,7 @@ def _stack(percentile: str) -> Panel:
 def _boundaries() -> list[Panel]:
     lines = [
         graph(
-            f"Time to first token p{percentile} per boundary",
+            f"Time to first token p{percentile} per boundary, $model",
             "The same requests timed at each place. The distance between two lines is the wait between these places.",
             SECONDS,
             Query(_first_token(percentile), "{{boundary}}"),
@@ -99,7 +99,7 @@ def _boundaries() -> list[Panel]:
         for percentile in PERCENTILES
     ]
     now = bars(
-        "Time to first token p95, now",
+        "Time to first token p95 now, $model",
         "The same, as of now. A long bar outside and a short one inside: the wait is before the engine.",
         SECONDS,
         Query(_first_token("95"), "{{boundary}}"),
@@ -116,7 +116,7 @@ def _first_token(percentile: str) -> Vector:
 def _traces() -> list[Panel]:
     samples = family("inference_window_samples", *REQUESTS, "window").sum("metric")
     count = graph(
-        "Samples behind the percentiles, last $window",
+        "Samples behind the percentiles, $model at $boundary",
         "How many requests the percentiles are made of. A p99 of fewer than a hundred is the slowest request.",
         COUNT,
         Query(samples, "{{metric}}"),
@@ -129,7 +129,7 @@ def _traces() -> list[Panel]:
 def _distribution(metric: str, title: str) -> Panel:
     buckets = family(f"inference_{metric}_seconds", *REQUESTS, suffix="_bucket").per_second()
     panel = graph(
-        f"{title} of all exporters at $boundary",
+        f"{title} over all exporters, $model at $boundary",
         "From the histograms, added up over exporters; as fine as their buckets, which have edges at the limits. Dots "
         "are slow or failed requests: one leads to its trace, if the data source says where traces are (see README).",
         SECONDS,

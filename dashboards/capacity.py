@@ -145,7 +145,7 @@ def _classes() -> list[Panel]:
     p95 = {"percentile": "95"}
     return [
         graph(
-            "Completions by class at $boundary", "Requests that end, by workload class.",
+            "Completions by class at $boundary", "Requests that end, by workload class: who uses the service.",
             REQUESTS_PER_SECOND, Query(COMPLETIONS.per_second().sum("class"), "{{class}}"), size=(8, 8), stacked=True,
         ),
         graph(

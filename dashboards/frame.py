@@ -118,6 +118,11 @@ def model(_: Settings) -> dashboard.QueryVariable:
     return _values("model", "Model", "inference_completions_total").multi(True)
 
 
+def one_model(_: Settings) -> dashboard.QueryVariable:
+    """One model, where phases are laid on each other: engines differ in their phases."""
+    return _query("model", "Model", "inference_completions_total")
+
+
 def klass(_: Settings) -> dashboard.QueryVariable:
     """Workload classes, any number of them."""
     return _values("class", "Class", "inference_completions_total").multi(True)

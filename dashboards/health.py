@@ -158,6 +158,7 @@ def _joining() -> list[Panel]:
             "Requests joined",
             "Whole: down to an engine. Partial: one side alone. Evicted: given up since the table was full.",
             PER_SECOND, Query(JOINED.per_second().sum("result"), "{{result}}"), size=(6, 8), stacked=True,
+            colors={"^whole$": GREEN, "^partial$": ORANGE, "^evicted$": RED},
         ),
         graph(
             "Joined down to an engine",
@@ -222,7 +223,7 @@ def _program() -> list[Panel]:
             size=(6, 8),
         ),
         graph(
-            "Scrape time and samples", "How long Prometheus waits for a scrape. Near its timeout: fewer labels.",
+            "Scrape time", "How long Prometheus waits for a scrape. Near its timeout: fewer labels.",
             SECONDS, Query(_of_ours("scrape_duration_seconds"), "{{instance}}"), size=(6, 8),
         ),
         graph(
@@ -244,6 +245,7 @@ def _program() -> list[Panel]:
         grid(
             "Builds", "Version of each exporter, and whether its compiled modules are in use (without: slower).",
             Column(BUILD.worst("instance", "version", "compiled"), "up", COUNT), size=(12, 8),
+            names={"instance": "exporter", "version": "version", "compiled": "compiled"},
         ),
     ]  # fmt: skip
 

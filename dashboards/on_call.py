@@ -22,7 +22,6 @@ from dashboards.panels import (
     Query,
     graph,
     grid,
-    number,
     of_each,
     states,
     words,
@@ -54,7 +53,8 @@ OUTCOME_COLORS: Final = {
     "^ok$": GREEN, "^error$": RED, "^timeout$": "dark-orange", "^shed$": "purple", "^cancelled$": "yellow",
     "^client_error$": "light-blue", "^unknown$": GREY,
 }  # fmt: skip
-STATES: Final = {"met": ("kept", GREEN), "violated": ("broken", RED), "no_data": (NO_DATA, GREY)}
+STATES: Final = {"1": ("KEPT", GREEN), "0": ("BROKEN", RED)}
+VERDICT_STATES: Final = {"1": ("kept", GREEN), "2": ("broken", RED), "3": (NO_DATA, GREY)}
 BURN_STEPS: Final = ((None, GREEN), (1, ORANGE), (6, RED))
 BUDGET_STEPS: Final = ((None, RED), (0, ORANGE), (0.25, GREEN))
 
@@ -84,52 +84,37 @@ def _now() -> list[Panel]:
     kept = Vector(f"{ATTAINMENT}\n>= bool on (slo) {TARGET}", TARGET.labels)
     most = Vector(
         f"topk by (slo) (1, {BAD.increase().sum('slo', 'failed')} > 0)\n"
-        f'or on (slo) label_replace({ELIGIBLE.increase().sum("slo")} > 0, "failed", "nothing", "", "")',
+        f'or on (slo) label_replace(0 * ({ELIGIBLE.increase().sum("slo")} > 0), "failed", "nothing", "", "")',
         BAD.labels,
     )
     rules = rule("inference_slo_eligible_requests_total", "rate", ".+").group()
     alerts = Vector(
-        f'count by (alertname) (ALERTS{{alertstate="firing", alertname=~"{ALERTS}"}})\n'
+        f'count by (alertname, slo, severity) (ALERTS{{alertstate="firing", alertname=~"{ALERTS}"}})\n'
         f'or on () label_replace(0 * {rules}, "alertname", "none", "", "")',
-        frozenset({"alertname"}),
+        frozenset({"alertname", "slo", "severity"}),
     )
-    size = (4, 5)
     return [
-        number(
-            "Promise kept, last $window",
-            "Whether the share of good requests in the window is at or above the target of the SLO. "
-            "If broken: the next two rows say which limit fails and where.",
-            PLAIN, Query(kept, "{{slo}}"), size=size, words={"1": ("KEPT", GREEN), "0": ("BROKEN", RED)},
+        grid(
+            "Is the promise kept? Last $window, over all exporters",
+            "Promise: whether the share of good requests is at or above the target. Good: ended ok and met every "
+            "limit. Budget left: of the bad requests that the whole period allows; negative: overspent. Burn rate: how "
+            "many times faster than allowed it goes; above 1 the promise of the period breaks if it lasts. Fails most: "
+            "a limit that failed alone, `several` at once, or an outcome. If broken: find where red begins below, then "
+            "that metric under Where.",
+            Column(kept, "promise", PLAIN, words=STATES),
+            Column(ATTAINMENT, "good", SHARE),
+            Column(TARGET, "target", SHARE),
+            Column(BUDGET, "budget left", SHARE, BUDGET_STEPS),
+            Column(BURN, "burn rate", PLAIN, BURN_STEPS),
+            Column(most, "so many", COUNT),
+            size=(16, 7), names={"slo": "SLO"}, late={"failed": "fails most"},
         ),
-        number(
-            "Good requests, last $window",
-            "Good by eligible requests, over all exporters. Good: ended ok and met every limit of the SLO. "
-            "Compare with the target in the graph below.",
-            SHARE, Query(ATTAINMENT, "{{slo}}"), size=size,
-        ),
-        number(
-            "Error budget left",
-            "What is left of the share of requests that may be bad in the whole period of the SLO; negative: "
-            "overspent. From the recorded rules, or else since the exporter started. Near zero: stop risky changes.",
-            SHARE, Query(BUDGET, "{{slo}}"), size=size, steps=BUDGET_STEPS,
-        ),
-        number(
-            "Burn rate, last $window",
-            "How many times faster than allowed the error budget goes. Above 1 the promise of the period breaks if it "
-            "lasts; a page fires at 14.4 over an hour.",
-            PLAIN, Query(BURN, "{{slo}}"), size=size, steps=BURN_STEPS,
-        ),
-        number(
-            "Fails most, last $window",
-            "What most bad requests failed: a limit alone, `several` limits at once, or an outcome. Look at that "
-            "metric under Where.",
-            COUNT, Query(most, "{{failed}} ({{slo}})"), size=size, name_only=True,
-        ),
-        number(
+        grid(
             "Alerts that fire",
             "Alerts of the generated rules, and how many series each fires for. Their text says what to do. No data: "
             "the rules are not loaded.",
-            COUNT, Query(alerts, "{{alertname}}"), size=size, steps=((None, GREEN), (1, RED)),
+            Column(alerts, "series", COUNT, ((None, GREEN), (1, RED))),
+            size=(8, 7), names={"alertname": "alert", "slo": "SLO", "severity": "severity"},
         ),
     ]  # fmt: skip
 
@@ -143,20 +128,19 @@ def _since_when() -> list[Panel]:
     state = f"2 * ({held['violated']})\nor ({held['met']})\nor 3 * ({held['no_data']})"
     where = family("inference_slo_threshold_seconds", *SLO).group(*by, "boundary")
     verdict = Vector(f"({state})\n* on (slo, objective) group_left (boundary) {where}", where.labels)
-    codes = {"1": STATES["met"], "2": STATES["violated"], "3": STATES["no_data"]}
     return [
         states(
             "Since when: verdict of each objective",
             "Whether the percentile of each objective keeps its threshold over its own window, by exact count; broken "
             "on one exporter is broken. Where red begins is when it broke. No data: too few samples, or clocks too "
             "uncertain.",
-            Query(verdict, "{{slo}} {{objective}} @ {{boundary}}"), size=(12, 8), words=codes,
+            Query(verdict, "{{slo}} {{objective}} @ {{boundary}}"), size=(12, 9), words=VERDICT_STATES,
         ),
         graph(
             "Good requests against the target",
             "Good by eligible requests over the window, and the target. A gap means that no request was eligible.",
             SHARE, Query(ATTAINMENT, "{{slo}}"), Query(TARGET, "target {{slo}}"),
-            size=(12, 8), floor=None, ceiling=1,
+            size=(12, 9), floor=None, ceiling=1,
         ),
     ]  # fmt: skip
 
@@ -247,17 +231,20 @@ def _latency(metric: str, title: str, advice: str) -> timeseries.Panel:
 
 
 def _backlog() -> list[Panel]:
-    arrivals = family("inference_arrivals_total", *TRAFFIC).per_second().sum("boundary")
     growth = family("inference_window_backlog_growth_per_second", *TRAFFIC, "window").sum("boundary")
+    started = family("inference_in_flight_requests", *TRAFFIC).sum("boundary", "evidence")
     return [
-        graph(
-            "Arrivals against completions",
-            "Requests that start and requests that end, in any way. Arrivals above completions: the backlog grows. "
-            "Neither is the capacity. Where only ended requests are seen, both are equal.",
-            REQUESTS_PER_SECOND,
-            Query(arrivals, "arrivals {{boundary}}"),
-            Query(COMPLETIONS.per_second().sum("boundary"), "completions {{boundary}}"),
-            size=(12, 8),
+        of_each(
+            graph(
+                "Arrivals against completions at $boundary",
+                "Requests that start and requests that end, in any way. Arrivals above completions: the backlog grows. "
+                "Neither is the capacity. Where only ended requests are seen, both are equal.",
+                REQUESTS_PER_SECOND,
+                Query(family("inference_arrivals_total", *TRAFFIC).per_second().sum(), "arrivals"),
+                Query(COMPLETIONS.per_second().sum(), "completions"),
+                size=(24, 8), colors={"^arrivals$": ORANGE, "^completions$": GREEN},
+            ),
+            "boundary", most=4,
         ),
         graph(
             "Growth of the backlog, over $window",
@@ -268,12 +255,7 @@ def _backlog() -> list[Panel]:
             "In flight",
             "Requests that started and have not ended, by what tells of them. Without access logs or gauges only jobs "
             "of a queue are seen.",
-            COUNT,
-            Query(
-                family("inference_in_flight_requests", *TRAFFIC).sum("boundary", "evidence"),
-                "{{boundary}} (by {{evidence}})",
-            ),
-            size=(6, 8),
+            COUNT, Query(started, "{{boundary}} (by {{evidence}})"), size=(12, 8),
         ),
         graph(
             "In flight, older than",
@@ -282,7 +264,7 @@ def _backlog() -> list[Panel]:
             Query(
                 family("inference_in_flight_older_requests", *TRAFFIC).sum("boundary", "age"), "{{boundary}} > {{age}}"
             ),
-            size=(6, 8),
+            size=(8, 8),
         ),
         graph(
             "Oldest in flight",
@@ -291,7 +273,7 @@ def _backlog() -> list[Panel]:
             SECONDS,
             Query(family("inference_oldest_in_flight_seconds", *TRAFFIC).worst("boundary", "class"),
                   "{{boundary}} {{class}}"),
-            size=(6, 8),
+            size=(8, 8),
         ),
         graph(
             "Time to drain",
@@ -300,7 +282,7 @@ def _backlog() -> list[Panel]:
             SECONDS,
             Query(family("inference_backlog_drain_seconds", *TRAFFIC).worst("boundary", "class"),
                   "{{boundary}} {{class}}"),
-            size=(6, 8),
+            size=(8, 8),
         ),
     ]  # fmt: skip
 
@@ -331,7 +313,7 @@ def _outcomes() -> list[Panel]:
             Column(share(failed.per_second(WINDOW).sum(*REQUESTS), COMPLETIONS.per_second(WINDOW).sum(*REQUESTS)),
                    "failed", SHARE, ((None, "text"), (0.01, ORANGE), (0.05, RED))),
             *(Column(_p95(metric), f"{metric} p95", SECONDS) for metric in ("ttft", "tpot", "completion")),
-            size=(24, 8),
+            size=(24, 8), names={"boundary": "boundary", "model": "model", "class": "class"},
         ),
         graph(
             "Completions by class", "Requests that end, by workload class. A class that stops: look at its senders.",
@@ -357,21 +339,20 @@ def _promises(settings: Settings) -> list[Panel]:
     limits = family("inference_slo_threshold_seconds", *SLO)
     panels: list[Panel] = [
         grid(
-            "SLOs",
-            "What each SLO promises and how it stands. A request that cannot be judged widens the bounds below.",
+            "Targets",
+            "The share of eligible requests that shall meet every limit, and the period over which it is promised.",
             Column(TARGET, "target", SHARE),
             Column(family("inference_slo_period_seconds", *SLO).worst("slo"), "period", "dtdurations"),
-            Column(ATTAINMENT, "good, last $window", SHARE),
-            Column(BUDGET, "budget left", SHARE, BUDGET_STEPS),
-            Column(BURN, "burn rate, last $window", PLAIN, BURN_STEPS),
-            size=(12, 7),
+            size=(8, 7), names={"slo": "SLO"},
         ),
         grid(
             "Limits",
             "The declared objectives: the percentile of a metric at a boundary shall not exceed the limit, over the "
             "window.",
             Column(limits.worst("slo", "objective", "metric", "boundary", "percentile", "window"), "limit", SECONDS),
-            size=(12, 7),
+            size=(16, 7),
+            names={"slo": "SLO", "objective": "objective", "metric": "metric", "percentile": "percentile",
+                   "boundary": "boundary", "window": "over"},
         ),
         graph(
             "Good requests, if the unknown ones were all bad or all good",

@@ -54,7 +54,7 @@ ORANGE: Final = "orange"
 RED: Final = "red"
 GREY: Final = "#808080"
 
-BOUND: Final = "^(limit|target|asked|whole).*"
+BOUND: Final = "^(limit|target|asked|in all)( .*|$)"
 """Names of lines that others are held against."""
 
 Panel = timeseries.Panel | stat.Panel | statetimeline.Panel | table.Panel | xychart.Panel | bargauge.Panel | text.Panel
@@ -70,12 +70,13 @@ class Query(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table: its title and unit, and the steps of its colour if it has any."""
+    """A column of a table: title and unit, the steps of its colour if it has any, and words that stand for values."""
 
     expr: Vector
     title: str
     unit: str
     steps: Sequence[tuple[float | None, str]] = ()
+    words: Mapping[str, tuple[str, str]] | None = None
 
 
 def graph(
@@ -90,7 +91,7 @@ def graph(
     line: float | None = None,
     colors: Mapping[str, str] | None = None,
 ) -> timeseries.Panel:
-    """Lines over time. What is called limit, target or asked is dashed; `line` is a fixed one, in orange.
+    """Lines over time. What is called limit, target, asked or in all is dashed; `line` is a fixed one, in orange.
 
     `colors` are by a pattern for the names of lines.
     """
@@ -136,14 +137,13 @@ def number(
     size: tuple[int, int],
     steps: Sequence[tuple[float | None, str]] = (),
     words: Mapping[str, tuple[str, str]] | None = None,
-    name_only: bool = False,
 ) -> stat.Panel:
     """One number for each series, as of now. `words` stand for values, each with its colour."""
     panel = _base(stat.Panel(), title, about, unit, size)
     panel.with_target(_target(0, query.expr).instant().legend_format(query.legend))
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
     panel.graph_mode(kinds.BigValueGraphMode.NONE)
-    panel.text_mode(kinds.BigValueTextMode.NAME if name_only else kinds.BigValueTextMode.VALUE_AND_NAME)
+    panel.text_mode(kinds.BigValueTextMode.VALUE)
     panel.color_mode(kinds.BigValueColorMode.BACKGROUND if steps or words else kinds.BigValueColorMode.VALUE)
     panel.thresholds(_steps(steps or [(None, "text")]))
     if words:
@@ -162,26 +162,40 @@ def states(
     return panel.thresholds(_steps([(None, GREY)])).row_height(0.8).fill_opacity(80).line_width(0)
 
 
-def grid(title: str, about: str, *columns: Column, size: tuple[int, int]) -> table.Panel:
-    """A row for each combination of labels, as of now."""
+def grid(
+    title: str,
+    about: str,
+    *columns: Column,
+    size: tuple[int, int],
+    names: Mapping[str, str],
+    late: Mapping[str, str] | None = None,
+) -> table.Panel:
+    """A row for each combination of labels, as of now.
+
+    `names` are the labels in order, and what their columns say; `late` are those that stand before the last column.
+    """
     panel = _base(table.Panel(), title, about, PLAIN, size)
-    for place, column in enumerate(columns):
-        ref = ascii_uppercase[place]
+    values = [f"Value #{ref}" if len(columns) > 1 else "Value" for ref in ascii_uppercase[: len(columns)]]
+    for place, (column, value) in enumerate(zip(columns, values, strict=True)):
         panel.with_target(_target(place, column.expr).instant().format(PromQueryFormat.TABLE).legend_format(""))
-        name = f"Value #{ref}" if len(columns) > 1 else "Value"
-        properties = [
-            DynamicConfigValue(id_val="displayName", value=column.title),
-            DynamicConfigValue(id_val="unit", value=column.unit),
-        ]
-        if column.steps:
-            properties += [
-                DynamicConfigValue(id_val="thresholds", value=_steps(column.steps).build().to_json()),
-                DynamicConfigValue(id_val="custom.cellOptions", value={"type": "color-text"}),
-            ]
-        panel.override_by_name(name, properties)
+        panel.override_by_name(value, _of_column(column))
     if len(columns) > 1:
         panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
-    return panel.with_transformation(_without_time())
+    last = late or {}
+    order = {name: place for place, name in enumerate((*names, *values[:-1], *last, values[-1]))}
+    options = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": {**names, **last}}
+    return panel.with_transformation(DataTransformerConfig(id_val="organize", options=options))
+
+
+def _of_column(column: Column) -> list[DynamicConfigValue]:
+    found: dict[str, object] = {"displayName": column.title, "unit": column.unit}
+    if column.steps:
+        found["thresholds"] = _steps(column.steps).build().to_json()
+        found["custom.cellOptions"] = {"type": "color-text"}
+    if column.words:
+        found["mappings"] = [_mapping(column.words).to_json()]
+        found["custom.cellOptions"] = {"type": "color-background", "mode": "basic"}
+    return [DynamicConfigValue(id_val=name, value=value) for name, value in found.items()]
 
 
 def scatter(title: str, about: str, x: Query, y: Query, *, size: tuple[int, int]) -> xychart.Panel:
@@ -190,7 +204,7 @@ def scatter(title: str, about: str, x: Query, y: Query, *, size: tuple[int, int]
     for place, query in enumerate((x, y)):
         panel.with_target(_target(place, query.expr).range().legend_format(query.legend))
     panel.with_transformation(DataTransformerConfig(id_val="joinByField", options={"byField": "Time", "mode": "inner"}))
-    panel.with_transformation(_without_time())
+    panel.with_transformation(DataTransformerConfig(id_val="organize", options={"excludeByName": {"Time": True}}))
     panel.override_by_name(x.legend, [DynamicConfigValue(id_val="unit", value=REQUESTS_PER_SECOND)])
     return panel.legend(_legend()).tooltip(_tooltip(single=True))
 
@@ -234,10 +248,6 @@ def _palette(panel: object) -> FieldColorModeId:
 
 def _target(place: int, expr: Vector) -> prometheus.Dataquery:
     return prometheus.Dataquery().datasource(DATASOURCE).ref_id(ascii_uppercase[place]).expr(expr.text)
-
-
-def _without_time() -> DataTransformerConfig:
-    return DataTransformerConfig(id_val="organize", options={"excludeByName": {"Time": True}})
 
 
 def _steps(steps: Sequence[tuple[float | None, str]]) -> dashboard.ThresholdsConfig:

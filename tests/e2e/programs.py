@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-START_LIMIT_S = 30.0
+START_LIMIT_S = 90.0
 
 
 def exporter_command() -> list[str]:
@@ -27,11 +27,12 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": paths, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
 
 
-def start(stack: ExitStack, folder: Path, *command: str) -> None:
+def start(stack: ExitStack, folder: Path, *command: str) -> "subprocess.Popen[bytes]":
     """Start a program, to be stopped with the stack; it writes to log.txt."""
     with open(folder / "log.txt", "ab") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment(), stdout=log, stderr=log)
     stack.callback(stop, process)
+    return process
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:

@@ -1,7 +1,7 @@
 """Recorded spans as if they came now: captures and a few spans of our own, moved in time, at the speed we like."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from time import monotonic, sleep
@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-CAPTURES: Final = ("vllm-envoy", "celery-envoy-vllm", "envoy-verbose-vllm", "dynamo-mocker")
-"""Queue, gateway, prefill, decode, an engine without parts, and every outcome but what `_own` adds."""
 PROFILE: Final = """\
 apiVersion: goodput/v1
 kind: SourceProfile
@@ -26,6 +24,11 @@ spec:
 """
 """What no capture has: items, and input from a cache."""
 MODEL: Final = "images"
+WORK: Final = {"prompt": 100, "cached": 60, "tokens": 11, "images": 2}
+GATEWAY: Final = {
+    "component": "proxy", "http.method": "POST", "http.url": "http://gw/v1/chat/completions", "http.status_code": "200",
+    "response_flags": "-",
+}  # fmt: skip
 
 
 class Body(NamedTuple):
@@ -35,11 +38,11 @@ class Body(NamedTuple):
     content: bytes
 
 
-def bodies(captures: Path, now_ns: int, over_s: float) -> list[Body]:
-    """All captures, moved so that each ends a second before `now_ns`, to be sent within `over_s`, in their order."""
-    found: list[tuple[int, bytes]] = [(now_ns, _own(now_ns))]
-    for name in CAPTURES:
-        requests = list(_requests(captures / name))
+def bodies(folders: Sequence[Path], now_ns: int, over_s: float) -> list[Body]:
+    """Captures, moved so that each ends a second before `now_ns`, to be sent within `over_s`, in their order."""
+    found: list[tuple[int, bytes]] = []
+    for folder in folders:
+        requests = list(_requests(folder))
         last_ns = max(span.end_time_unix_nano for _, request in requests for span in _spans(request))
         shift_ns = now_ns - 1_000_000_000 - last_ns
         for arrived_ns, request in requests:
@@ -69,31 +72,30 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
             yield from scope.spans
 
 
-def _own(now_ns: int) -> bytes:
-    """Twenty requests for images, one with an impossible value, and three answers of Envoy without an engine's span."""
+def images(now_ns: int) -> Body:
+    """Twenty requests for images through Envoy, one with an impossible value, and three without an engine's span."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
     resource.resource.attributes.add(key="service.name").value.string_value = "images"
-    images, envoy = resource.scope_spans.add(), resource.scope_spans.add()
-    images.scope.name, envoy.scope.name = "image-server", "envoy"
+    envoy, engine = resource.scope_spans.add(), resource.scope_spans.add()
+    envoy.scope.name, engine.scope.name = "envoy", "image-server"
     for number in range(23):
-        scope = images if number < 20 else envoy
-        span = scope.spans.add(name="ingress", kind=2, trace_id=(number + 1).to_bytes(16, "big"))
-        span.span_id = span.trace_id[8:]
+        span = envoy.spans.add(
+            name="ingress", kind=2, trace_id=(number + 1).to_bytes(16, "big"), span_id=bytes([1] * 8)
+        )
         span.start_time_unix_nano = now_ns - (40 - number) * 1_000_000_000
-        span.end_time_unix_nano = span.start_time_unix_nano + 800_000_000
-        values: dict[str, str | int] = (
-            {"model": MODEL, "prompt": 100, "cached": 60, "tokens": 11, "images": 2, "first_ms": -1 if not number else 300}
-            if scope is images
-            else {"component": "proxy", "http.method": "POST", "http.url": "http://gw/v1/chat/completions",
-                  "http.status_code": "200", "response_flags": "-", "guid:x-request-id": f"none-{number}"}
-        )  # fmt: skip
-        for key, value in values.items():
-            if isinstance(value, int):
-                span.attributes.add(key=key).value.int_value = value
-            else:
-                span.attributes.add(key=key).value.string_value = value
-    return request.SerializeToString()
+        span.end_time_unix_nano = span.start_time_unix_nano + 900_000_000
+        for key, text in {**GATEWAY, "guid:x-request-id": f"image-{number}"}.items():
+            span.attributes.add(key=key).value.string_value = text
+        if number < 20:
+            served = engine.spans.add(name="make", kind=2, trace_id=span.trace_id, span_id=bytes([2] * 8))
+            served.parent_span_id = span.span_id
+            served.start_time_unix_nano = span.start_time_unix_nano + 50_000_000
+            served.end_time_unix_nano = served.start_time_unix_nano + 800_000_000
+            served.attributes.add(key="model").value.string_value = MODEL
+            for key, amount in {**WORK, "first_ms": 300 if number else -1}.items():
+                served.attributes.add(key=key).value.int_value = amount
+    return Body(0.0, request.SerializeToString())
 
 
 def send(found: list[Body], port: int) -> None:
