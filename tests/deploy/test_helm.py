@@ -140,5 +140,5 @@ def test_the_patch_makes_of_a_model_server_what_the_plain_manifests_have(tmp_pat
     found = objects(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     theirs = one(found, "Deployment/vllm")["spec"]["template"]["spec"]["initContainers"][0]
     differ = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
-    # Where files are mounted, where the image is from, and how soon the pod is taken out of service.
-    assert differ == {"args", "image", "imagePullPolicy", "readinessProbe", "volumeMounts"}
+    # Where files are mounted, and where the image is from.
+    assert differ == {"args", "image", "imagePullPolicy", "volumeMounts"}
