@@ -5,7 +5,7 @@ enough. What runs, runs as user 65532 on a file system that is mounted read-only
 kernel and the network.
 
 `GOODPUT_IMAGE_ARCH=arm64` builds and runs it for another architecture, where the kernel hands foreign programs to an
-emulator (Debian's qemu-user-static, binfmt_misc); that takes most of an hour.
+emulator (Debian's qemu-user-static and arch-test, binfmt_misc). It takes an hour or so.
 """
 
 import json
