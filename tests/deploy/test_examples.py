@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -229,3 +230,35 @@ def test_the_dashboards_are_where_the_provisioning_says() -> None:
     mounted = [volume.split(":") for volume in compose()["grafana"]["volumes"]]
     (outside,) = [outside for outside, target, _ in mounted if target == inside["providers"][0]["options"]["path"]]
     assert (DEPLOY / "compose" / outside / "on-call.json").is_file()
+
+
+@pytest.mark.needs("unshare", "ip")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a loopback of its own with the usual ports free")
+def test_the_commands_of_the_compose_file_make_requests_of_the_demos_load() -> None:
+    words = {name: service["command"] for name, service in compose().items() if "command" in service}
+    volumes = [volume.split(":")[:2] for volume in compose()["goodput-exporter"]["volumes"]]
+    serve, demo = shlex.join(words["goodput-exporter"]), shlex.join(words["demo"])
+    for outside, inside in volumes:
+        serve = serve.replace(inside, str(DEPLOY / "compose" / outside))
+    program = shlex.join(exporter_command())
+    script = f"""
+        set -e
+        ip link set lo up
+        trap 'kill $(jobs -p); wait' EXIT
+        {program} {serve} & until {program} health >/dev/null 2>&1; do sleep 0.1; done
+        {program} {demo.replace("=goodput-exporter", "=127.0.0.1")} &
+        asked() {{ {shlex.quote(sys.executable)} -c '{ASKED}'; }}
+        until asked | grep '^inference_completions_total.*"end_to_end".*"ok"'; do sleep 0.5; done
+    """
+    done = subprocess.run(
+        ["unshare", "--net", "bash", "-c", script],
+        capture_output=True, text=True, check=False, env=environment(), timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert 'model="demo"' in done.stdout
+
+
+ASKED = """
+from urllib.request import urlopen
+print(urlopen("http://127.0.0.1:9464/metrics").read().decode())
+"""

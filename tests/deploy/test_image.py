@@ -18,7 +18,7 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,6 +66,12 @@ class Image:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     folder = tmp_path_factory.mktemp("image")
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder)  # some gigabytes
+        yield built(folder, stack)
+
+
+def built(folder: Path, stack: ExitStack) -> Image:
     storage = ["--storage-driver", "vfs", "--root", str(folder / "store"), "--runroot", str(folder / "run")]
 
     def buildah(*words: str) -> str:
@@ -85,11 +91,9 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     name = "localhost/goodput-exporter"
     buildah(*build, *images, "--tag", name, "--file", "deploy/Dockerfile", ".")
     container = buildah("from", "--pull-never", name)
-    try:
-        yield Image(json.loads(buildah("inspect", "--type", "image", name)), Path(buildah("mount", container)))
-    finally:
-        buildah("umount", container)
-        shutil.rmtree(folder)  # some gigabytes
+    root = Path(buildah("mount", container))
+    stack.callback(buildah, "umount", container)
+    return Image(json.loads(buildah("inspect", "--type", "image", name)), root)
 
 
 def base(folder: Path) -> None:
