@@ -9,16 +9,19 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
+from exporter.config import Settings
+
 Object = dict[str, Any]
 
 VERSIONS: Final = ("1.32", "1.35", "1.37")
 """Of Kubernetes: the oldest and the newest that the validator knows, and one between."""
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # dashboards are long
 CRDS: Final = Path(__file__).parents[1] / "data" / "crds"
 
 
 def objects(text: str) -> list[Object]:
     """The objects of some documents."""
-    return [each for each in yaml.safe_load_all(text) if each]
+    return [each for each in yaml.load_all(text, _LOADER) if each]
 
 
 def name(one: Object) -> str:
@@ -74,6 +77,17 @@ def templates(found: list[Object]) -> Iterator[tuple[str, Object]]:
 def containers(pod: Object) -> list[Object]:
     """All containers of a pod, in the order in which they start."""
     return [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+
+
+def port_numbers(container: Object) -> dict[str, int]:
+    """The ports of a container, by name."""
+    return {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+
+
+def listens(settings: Settings) -> dict[str, int]:
+    """The ports on which others reach an exporter, by the names that the manifests have for them."""
+    places = {"otlp-grpc": settings.receive.grpc, "otlp-http": settings.receive.http, "goodput": settings.web.listen}
+    return {name: place.port for name, place in places.items() if place.host != "127.0.0.1"}
 
 
 def port_names(pod: Object) -> set[str]:

@@ -14,7 +14,18 @@ import pytest
 import yaml
 
 from exporter.serve import Files, read_files
-from tests.deploy.manifests import VERSIONS, Object, loose_ends, name, objects, templates, unrestricted, validate
+from tests.deploy.manifests import (
+    VERSIONS,
+    Object,
+    listens,
+    loose_ends,
+    name,
+    objects,
+    port_numbers,
+    templates,
+    unrestricted,
+    validate,
+)
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "goodput-exporter"
@@ -106,6 +117,14 @@ def test_the_exporter_takes_its_files(case: str, tmp_path: Path) -> None:
     assert found.settings.receive.grpc.host == ("127.0.0.1" if "sidecar" in case else "")
     assert found.settings.receive.max_body == (4 if "full" in case else 20) * 2**20
     assert [slo.name for slo in found.slos] == (["fast"] if "full" in case else ["chat", "engine"])
+    if "sidecar" in case:
+        patch = next(each for each in made(CASES[case]) if name(each).endswith("-sidecar"))["data"]["patch.yaml"]
+        (container,) = yaml.safe_load(patch)["spec"]["template"]["spec"]["initContainers"]
+    else:
+        (container,) = next(pod for whose, pod in templates(made(CASES[case])) if "Deployment" in whose)["spec"][
+            "containers"
+        ]
+    assert port_numbers(container) == listens(found.settings)
 
 
 def test_rules_and_dashboards_are_the_generated_ones() -> None:

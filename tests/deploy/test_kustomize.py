@@ -8,16 +8,18 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import pytest
+import yaml
 
 from exporter.serve import Declared, Files, read_files
 from tests.deploy.manifests import (
     VERSIONS,
     Object,
     containers,
+    listens,
     loose_ends,
     name,
     objects,
-    port_names,
+    port_numbers,
     selects,
     templates,
     unrestricted,
@@ -107,6 +109,7 @@ def test_the_exporter_takes_the_files_that_it_is_given(overlay: str, tmp_path: P
     found = declared(overlay, tmp_path)
     assert [slo.name for slo in found.slos] == ["chat", "engine"]
     assert found.settings.labels.model_default == "Qwen/Qwen3-8B"
+    assert port_numbers(exporter_of(overlay)[1]) == listens(found.settings)
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -127,7 +130,7 @@ def test_an_exporter_that_others_can_reach_is_guarded(overlay: str, tmp_path: Pa
     pod, container = exporter_of(overlay)
     if overlay == "sidecar":
         assert receive.grpc.host == receive.http.host == "127.0.0.1"
-        assert port_names({"spec": {"containers": [container]}}) == {"goodput"}
+        assert port_numbers(container).keys() == {"goodput"}
     else:
         assert receive.grpc.host == receive.http.host == ""
     policies = [each["spec"] for each in built(overlay) if each["kind"] == "NetworkPolicy"]
@@ -146,6 +149,23 @@ def test_whoever_is_told_to_send_spans_is_let_through(overlay: str) -> None:
         told = [each for each in containers(pod) if "goodput-exporter:4317" in str(each)]
         told += [each for each in containers(pod) if each["name"] == "envoy"]
         assert bool(told) == selects(sender["podSelector"]["matchLabels"], pod["metadata"]["labels"]), where
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_envoy_listens_where_its_port_is_and_sends_where_the_exporter_listens(overlay: str, tmp_path: Path) -> None:
+    (config,) = [each for each in built(overlay) if name(each).startswith("ConfigMap/envoy-")]
+    resources = yaml.safe_load(config["data"]["envoy.yaml"])["static_resources"]
+    (envoy,) = [each for _, pod in templates(built(overlay)) for each in containers(pod) if each["name"] == "envoy"]
+    assert port_numbers(envoy) == {"llm": resources["listeners"][0]["address"]["socket_address"]["port_value"]}
+    places = {
+        cluster["name"]: cluster["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"]
+        for cluster in resources["clusters"]
+    }
+    found = {key: tuple(place["socket_address"].values()) for key, place in places.items()}
+    receive = declared(overlay, tmp_path).settings.receive
+    here = overlay == "sidecar"
+    assert found["goodput"] == ("127.0.0.1" if here else "goodput-exporter", receive.grpc.port)
+    assert found["model"] == ("127.0.0.1" if here else "vllm", 8000)
 
 
 def test_the_sidecar_starts_first_and_ends_last() -> None:
