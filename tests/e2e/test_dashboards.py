@@ -19,12 +19,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 from rich.console import Console
@@ -35,7 +37,7 @@ from dashboards.write import plain
 from exporter.demo.run import run
 from exporter.demo.trace import PHASES, SECOND_NS
 from tests.e2e import recorded
-from tests.e2e.programs import answers, environment, exporter_command, free_port, start, until
+from tests.e2e.programs import answers, environment, exporter_command, free_port, start, stop, until
 
 PROMETHEUS_PROGRAM: Final = os.environ.get("GOODPUT_PROMETHEUS", "prometheus")
 """Another one by its path."""
@@ -143,6 +145,8 @@ class Seen:
     report: Mapping[str, Any]
     recorder: str
     """The exporter that received the recording, as the label `instance`."""
+    traces: frozenset[str]
+    """Trace ids of the requests in the recording."""
 
     def ask(self, expr: str, **values: str) -> list[tuple[dict[str, str], float]]:
         """The answer at the end."""
@@ -348,6 +352,92 @@ def test_twenty_panels_and_more_are_held_against_the_report() -> None:
     assert len({right[:3] for right in RIGHT}) >= 20
 
 
+ANNOTATIONS: Final = {note["name"]: note["expr"] for board in BOARDS for note in board.json["annotations"]["list"]}
+
+
+@pytest.mark.parametrize("name", ["Alerts", "Reloads"])
+def test_an_annotation_marks_what_happened(name: str, seen: Seen) -> None:
+    assert any(points for _, points in seen.source.over_time(ANNOTATIONS[name]))
+
+
+def test_no_annotation_marks_what_did_not_happen(seen: Seen) -> None:
+    assert not seen.source.over_time(ANNOTATIONS["Refused reloads"])
+
+
+def test_exemplars_are_requests_of_the_recording(seen: Seen) -> None:
+    """What a dot of the panel leads to: the trace id of a request that was slow or failed."""
+    (panel,) = (panel for board in BOARDS for panel in board.panels() if panel["title"].startswith("Completion over"))
+    asked = {
+        "query": fill(panel["targets"][0]["expr"], EVERYTHING),
+        "start": seen.source.end_s - WINDOW_S, "end": seen.source.end_s,  # the recording lies before what was sent
+    }  # fmt: skip
+    with urlopen(f"{seen.source.url}/api/v1/query_exemplars?{urlencode(asked)}", timeout=10) as answer:
+        series = json.load(answer)["data"]
+    traces = {
+        exemplar["labels"]["trace_id"]
+        for each in series
+        for exemplar in each["exemplars"]
+        if each["seriesLabels"]["instance"] == seen.recorder
+    }
+    assert traces
+    assert traces <= seen.traces
+
+
+# Without data
+
+
+UNITS: Final = ("s", "percentunit")
+DECLARED: Final = {"limit", "target", "period"}
+"""What an SLO says of itself, whether there is traffic or not."""
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Source, Callable[[], None]]]:
+    """An exporter with SLOs to which nobody sends anything, and how to end it."""
+    with ExitStack() as stack:
+        rig = Rig(tmp_path_factory.mktemp("idle"), stack, only="recorded")
+        yield Source(url=rig.url, end_s=time.time(), range_s=10), rig.end_recorder
+
+
+def answers_of(source: Source) -> Iterator[tuple[str, str, str]]:
+    """Dashboard, panel and query of all that has an answer and speaks of times, shares or one user."""
+    for board in BOARDS:
+        for panel in board.panels():
+            columns = [each["properties"] for each in panel["fieldConfig"]["overrides"]]
+            for place, target in enumerate(panel["targets"]):
+                unit = panel["fieldConfig"]["defaults"]["unit"]
+                name = target["legendFormat"].split(" ")[0]
+                if panel["type"] == "table":
+                    own = {each["id"]: each["value"] for each in columns[place]}
+                    unit, name = own["unit"], own["displayName"]
+                told = unit in UNITS or "one user" in panel["title"]
+                if told and name not in DECLARED and source.now(fill(target["expr"], EVERYTHING)):
+                    yield board.name, panel["title"], target["refId"]
+
+
+def test_without_requests_no_panel_shows_a_time_a_share_or_a_user_s_speed(
+    idle: tuple[Source, Callable[[], None]],
+) -> None:
+    assert [each for each in answers_of(idle[0]) if each[0] != "exporter-health"] == []
+
+
+def test_when_the_exporter_is_gone_no_panel_shows_its_last_numbers(idle: tuple[Source, Callable[[], None]]) -> None:
+    source, end = idle
+    end()
+    until(
+        "a failed scrape", lambda: [points[0][1] for _, points in replace(source, end_s=time.time()).now("up")] == [0]
+    )
+    now = replace(source, end_s=time.time())
+    shown = [
+        panel["title"]
+        for board in BOARDS
+        for panel in board.panels()
+        for target in panel["targets"]
+        if target["instant"] and "[" not in target["expr"] and now.now(fill(target["expr"], EVERYTHING))
+    ]
+    assert shown == []
+
+
 # The rig
 
 
@@ -366,17 +456,23 @@ class External:
 class Rig:
     """Three exporters, and Prometheus with the generated rules, up and scraped."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, only: str = "") -> None:
         self._folder, self._stack = folder, stack
+        names = (only,) if only else ("recorded", "mixed", "surge")
         kinds = ("grpc", "http", "web")
-        self._ports = {f"{name}_{kind}": free_port() for name in ("recorded", "mixed", "surge") for kind in kinds}
-        self._url = f"http://127.0.0.1:{free_port()}"
+        self._ports = {f"{name}_{kind}": free_port() for name in names for kind in kinds}
+        self.url = f"http://127.0.0.1:{free_port()}"
         self._write("profile.yaml", recorded.PROFILE)
         surge = files("exporter.demo").joinpath("slo.yaml").read_text(encoding="utf-8")
         self._recorder = self._start_exporter("recorded", RECORDED, SLO)
-        self._start_exporter("mixed", MIXED, NIGHTLY)
-        self._start_exporter("surge", SURGE, surge)
-        self._start_prometheus()
+        if not only:
+            self._start_exporter("mixed", MIXED, NIGHTLY)
+            self._start_exporter("surge", SURGE, surge)
+        self._start_prometheus([f"{name}.slo.yaml" for name in names], names[-1])
+
+    def end_recorder(self) -> None:
+        """Stop the exporter."""
+        stop(self._recorder)
 
     def _write(self, name: str, text: str) -> str:
         (self._folder / name).write_text(text, encoding="utf-8")
@@ -395,16 +491,16 @@ class Rig:
         until("a ready exporter", lambda: answers(f"http://127.0.0.1:{self._ports[f'{name}_web']}/-/ready"))
         return process
 
-    def _start_prometheus(self) -> None:
-        slos = ("recorded.slo.yaml", "mixed.slo.yaml", "surge.slo.yaml")
+    def _start_prometheus(self, slos: Sequence[str], config_of: str) -> None:
         windows = ("--windows", self._write("windows.yaml", WINDOWS), "--scrape-interval", "2s")
-        self._write("rules.yml", self._run("rules", "generate", *slos, "--config.file", "mixed.yaml", *windows))
+        rules = self._run("rules", "generate", *slos, "--config.file", f"{config_of}.yaml", *windows)
+        self._write("rules.yml", rules)
         targets = json.dumps([f"127.0.0.1:{port}" for name, port in self._ports.items() if name.endswith("web")])
         config = self._write("prometheus.yml", PROMETHEUS.replace("TARGETS", targets))
         start(self._stack, self._folder, PROMETHEUS_PROGRAM, f"--config.file={config}", "--storage.tsdb.path=data",
-              f"--web.listen-address={self._url[7:]}", "--enable-feature=exemplar-storage")  # fmt: skip
-        until("Prometheus", lambda: answers(f"{self._url}/-/ready"))
-        until("three scraped exporters", lambda: self._value("count(goodput_exporter_build_info)") == 3)
+              f"--web.listen-address={self.url[7:]}", "--enable-feature=exemplar-storage")  # fmt: skip
+        until("Prometheus", lambda: answers(f"{self.url}/-/ready"))
+        until("scraped exporters", lambda: self._value("count(goodput_exporter_build_info)") == len(slos))
 
     def _run(self, *arguments: str) -> str:
         command = [*exporter_command(), *arguments]
@@ -412,7 +508,7 @@ class Rig:
         return done.stdout
 
     def _value(self, expr: str) -> float | None:
-        found = Source(url=self._url, end_s=time.time(), range_s=1).now(expr)
+        found = Source(url=self.url, end_s=time.time(), range_s=1).now(expr)
         return found[0][1][0][1] if found and found[0][1] else None
 
     def play(self, captures: Path) -> Seen:
@@ -436,11 +532,13 @@ class Rig:
         newest = f'inference_window_end_timestamp_seconds{{instance="{instance}"}}'
         until("settled windows", lambda: (self._value(newest) or 0) > sent + 3)
         files = ("--config.file", "recorded.yaml", "--slo.file", "recorded.slo.yaml", "recorded.pb")
-        report = json.loads(self._run("replay", "--json", *files))
+        report = json.loads(self._run("replay", "--json", "--requests", "requests.jsonl", *files))
+        rows = (self._folder / "requests.jsonl").read_text(encoding="utf-8").splitlines()
         until("a scrape of all", lambda: self._value("sum(up)") == 3)
         end_s = time.time()
-        source = Source(url=self._url, end_s=end_s, range_s=end_s - begun)
-        return Seen(source=source, report=report, recorder=instance)
+        source = Source(url=self.url, end_s=end_s, range_s=end_s - begun)
+        traces = frozenset(json.loads(row)["trace_id"] for row in rows)
+        return Seen(source=source, report=report, recorder=instance, traces=traces)
 
     @asynccontextmanager
     async def _demo(self) -> AsyncIterator[External]:
