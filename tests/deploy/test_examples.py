@@ -77,13 +77,14 @@ def test_promtool_takes_the_configuration_for_2_42_and_its_rules() -> None:
 
 @pytest.mark.needs("prometheus")
 def test_prometheus_2_42_scrapes_by_it(stack: ExitStack, tmp_path: Path) -> None:
-    command = ["prometheus", "--enable-feature=native-histograms"]
+    command = ["prometheus", "--enable-feature=native-histograms,exemplar-storage"]
     scrapes_and_evaluates(stack, tmp_path, command, "prometheus-2.42.yaml")
 
 
 @pytest.mark.skipif(not PROMETHEUS_3, reason="needs GOODPUT_PROMETHEUS3")
 def test_prometheus_3_scrapes_by_its_own(stack: ExitStack, tmp_path: Path) -> None:
-    scrapes_and_evaluates(stack, tmp_path, [PROMETHEUS_3], "prometheus-3.yaml")
+    command = [PROMETHEUS_3, "--enable-feature=exemplar-storage"]
+    scrapes_and_evaluates(stack, tmp_path, command, "prometheus-3.yaml")
 
 
 def scrapes_and_evaluates(stack: ExitStack, folder: Path, command: list[str], name: str) -> None:
