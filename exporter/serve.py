@@ -8,12 +8,12 @@ otherwise what was in force stays so. Where to listen and how large bodies may b
 
 To stop on a signal is to say so first (not ready), and to lose nothing that others still have to say or to read:
 
-1. Spans are taken as before until no request waits for more of them, for two fifths of `stop.grace` at most: a model
-   server that was told to stop together with this program still ends its requests.
-2. What comes now is refused (UNAVAILABLE and 503; senders keep it and send it to the next one), and what waits is
-   counted.
-3. Whoever has scraped of late scrapes once more, within the rest of `stop.grace`. Where nobody has, nobody is waited
-   for.
+1. Spans are taken as before, since a model server that was told to stop together with this program still ends its
+   requests. This lasts until no request waits for more spans and whoever has scraped of late has read that, for two
+   fifths of `stop.grace` at most. Where nobody has scraped, nobody is waited for. (What says nothing until later than
+   that must be told to stop first, as Kubernetes does with what has native sidecars.)
+2. If it was not enough, what comes now is refused (UNAVAILABLE and 503; senders keep it and send it to the next one),
+   what waits is counted, and the last scrape is waited for, within the rest of `stop.grace`.
 
 A second signal ends the program at once. Then sockets close: what is under way is finished, for `DRAIN_S` at most, and
 the metrics go last.
@@ -26,7 +26,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -52,7 +52,7 @@ DRAIN_S: Final = 10.0
 """Within the 30 s that Kubernetes gives a pod, with room for what else stops in it."""
 
 _SETTLE_SHARE: Final = 0.4
-"""Of `stop.grace`, for spans that still come. The rest is for scrapes, which may be 15 s apart."""
+"""Of `stop.grace`, for spans that still come. The rest is for a last scrape; they may be 15 s apart."""
 _SETTLED_EVERY_S: Final = 0.1
 SCRAPER_KNOWN_S: Final = 120.0
 """After this time without a scrape an address is not waited for: a minute is the longest usual interval."""
@@ -285,16 +285,23 @@ class Exporter:
         grace_s = self._pipeline.settings.stop.grace_ns / _NANOSECONDS
         _log.info("stopping, within %g s; a second signal ends at once", grace_s)
         end_s = time.monotonic() + grace_s
-        await _at_most(grace_s * _SETTLE_SHARE, self._settle())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._settle(), grace_s * _SETTLE_SHARE)
+            return
         self._grpc.refuse()
         self._http.refuse()
         self._pipeline.seal_all(self._clock())
-        await _at_most(end_s - time.monotonic(), self._last_scrapes(time.monotonic()))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._last_scrapes(time.monotonic()), end_s - time.monotonic())
 
     async def _settle(self) -> None:
-        """Return when no request waits for more spans."""
-        while self._pipeline.table.open:
-            await asyncio.sleep(_SETTLED_EVERY_S)
+        """Return when no request waits for more spans, and the scrapers have read all that came."""
+        bodies = -1
+        while bodies != self._pipeline.bodies:
+            while self._pipeline.table.open:
+                await asyncio.sleep(_SETTLED_EVERY_S)
+            bodies = self._pipeline.bodies
+            await self._last_scrapes(time.monotonic())
 
     async def _last_scrapes(self, since_s: float) -> None:
         """Return when each address that has scraped of late has begun another scrape and got it."""
@@ -376,11 +383,6 @@ class Exporter:
         # Asked first, as gRPC does not say why it cannot have an address.
         _socket("receive.grpc", settings.grpc).close()
         self.grpc = Address(settings.grpc.host, await grpc.start(settings.grpc.host, settings.grpc.port))
-
-
-async def _at_most(limit_s: float, waiting: Awaitable[None]) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(waiting, limit_s)
 
 
 def _socket(setting: str, address: Address) -> socket.socket:

@@ -366,23 +366,39 @@ def test_sighup_reloads_and_sigterm_or_sigint_stops_with_exit_code_0(
 # The end: what was sent is counted and read.
 
 
-def waiting_exporter(*, grace_ns: int) -> Exporter:
-    """One whose requests wait for spans for an hour unless something is done about it."""
-    where = replace(settings(), join=Join(grace_ns=3600 * SECOND), stop=Stop(grace_ns=grace_ns))
+def ending_exporter(*, join_ns: int = 3600 * SECOND, grace_ns: int = 3600 * SECOND) -> Exporter:
+    where = replace(settings(), join=Join(grace_ns=join_ns), stop=Stop(grace_ns=grace_ns))
     return Exporter(lambda: Declared(where, built_in(), []), clock=lambda: NOW_NS, drain_s=0.2)
+
+
+async def told_to_stop(running: Exporter) -> "asyncio.Task[None]":
+    ending = asyncio.create_task(running.wind_down())
+    while (await get(running, "/-/ready"))[0] == 200:
+        pass
+    return ending
 
 
 def counted(found: dict[tuple[str, ...], float]) -> float:
     return sum(value for key, value in found.items() if key[0] == "inference_completions_total" and "model" in key)
 
 
-async def test_who_has_scraped_reads_at_the_end_what_had_not_been_counted_before() -> None:
-    async with waiting_exporter(grace_ns=SECOND) as running:
+async def test_spans_that_come_after_the_signal_are_taken_and_read() -> None:
+    async with ending_exporter(join_ns=0) as running:
+        assert counted(await scrape(running)) == 0
+        ending = await told_to_stop(running)
+        assert await post(running.http_url, one_span()) == 200
+        assert not ending.done()
+        while not ending.done():
+            assert counted(await scrape(running)) == 1
+
+
+async def test_what_waits_to_be_joined_is_counted_when_time_runs_out_and_what_comes_then_is_refused() -> None:
+    async with ending_exporter(grace_ns=SECOND) as running:
         await post(running.http_url, one_span())
         assert counted(await scrape(running)) == 0
-        ending = asyncio.create_task(running.wind_down())
+        ending = await told_to_stop(running)
         while await post(running.http_url, one_span()) == 200:
-            assert (await get(running, "/-/ready"))[0] == 503
+            pass
         assert not ending.done()
         assert counted(await scrape(running)) == 1
         async with asyncio.timeout(0.3):
@@ -390,7 +406,7 @@ async def test_who_has_scraped_reads_at_the_end_what_had_not_been_counted_before
 
 
 async def test_a_scrape_that_does_not_come_is_waited_for_no_longer_than_the_grace() -> None:
-    async with waiting_exporter(grace_ns=SECOND // 2) as running:
+    async with ending_exporter(grace_ns=SECOND // 2) as running:
         await post(running.http_url, one_span())
         await scrape(running)
         begun = time.monotonic()
@@ -399,29 +415,23 @@ async def test_a_scrape_that_does_not_come_is_waited_for_no_longer_than_the_grac
 
 
 async def test_without_open_requests_and_scrapers_there_is_nothing_to_wait_for() -> None:
-    async with waiting_exporter(grace_ns=3600 * SECOND) as running, asyncio.timeout(2):
+    async with ending_exporter() as running, asyncio.timeout(2):
         await running.wind_down()
 
 
 async def test_every_scraper_is_waited_for_and_none_that_has_gone() -> None:
-    async with waiting_exporter(grace_ns=3600 * SECOND) as running:
+    async with ending_exporter() as running:
         now = time.monotonic()
         for address, ago_s in (("10.0.0.1", 5), ("10.0.0.2", 5), ("10.0.0.3", 600)):
             running._note_scrape(address, now - ago_s)
-        ending = asyncio.create_task(running.wind_down())
-        await until_refused(running)
+        ending = await told_to_stop(running)
         running._note_scrape("10.0.0.1", time.monotonic())
         running._note_scrape("10.0.0.2", now - 1)  # begun before the end was
-        await asyncio.sleep(0)
+        await get(running, "/-/ready")
         assert not ending.done()
         running._note_scrape("10.0.0.2", time.monotonic())
         async with asyncio.timeout(2):
             await ending
-
-
-async def until_refused(running: Exporter) -> None:
-    while await post(running.http_url, one_span()) != 503:
-        pass
 
 
 async def test_the_addresses_of_scrapers_are_bounded() -> None:
