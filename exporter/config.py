@@ -77,6 +77,14 @@ class Web:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """What happens between SIGTERM and the end."""
+
+    grace_ns: int = 25 * SECOND_NS
+    """For taking what is still sent, then for one more scrape by whoever scraped of late. Shorter than the pod's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
     """A stamp as one source profile sees it, written `ended@litellm`."""
 
@@ -216,6 +224,7 @@ class Settings:
 
     receive: Receive = field(default_factory=Receive)
     web: Web = field(default_factory=Web)
+    stop: Stop = field(default_factory=Stop)
     profiles: tuple[str, ...] = ()
     """Paths of the user's source profiles, in the order of the patterns, then of the names."""
     publish: tuple[str, ...] = BOUNDARIES
@@ -260,6 +269,7 @@ def _read_settings(node: Node, folder: Path) -> Settings:
     return Settings(
         receive=optional(fields, "receive", _read_receive, Receive()),
         web=optional(fields, "web", _read_web, Web()),
+        stop=optional(fields, "stop", _read_stop, Stop()),
         profiles=optional(fields, "profiles", lambda n: _find_profiles(n, folder), ()),
         publish=optional(fields, "publish", lambda n: _read_publish(n, known), known),
         boundaries=boundaries,
@@ -295,6 +305,11 @@ def _read_web(node: Node) -> Web:
         listen=optional(fields, "listen", _read_address, default.listen),
         enable_lifecycle=optional(fields, "enable_lifecycle", Node.boolean, default.enable_lifecycle),
     )
+
+
+def _read_stop(node: Node) -> Stop:
+    fields = node.fields("grace")
+    return Stop(grace_ns=optional(fields, "grace", lambda n: n.duration(0, HOUR_NS), Stop().grace_ns))
 
 
 def _read_address(node: Node) -> Address | None:

@@ -122,7 +122,7 @@ MAPPINGS = {
     "alerts.exporter": "alerts: {exporter: {zzz: 1}}",
     **{
         name: f"{name}: {{zzz: 1}}"
-        for name in ("receive", "web", "windows", "alerts", "join", "align", "tpot", "limits", "requests")
+        for name in ("receive", "web", "stop", "windows", "alerts", "join", "align", "tpot", "limits", "requests")
     },
 }
 """Every mapping of the configuration file, with a key that it does not know."""
