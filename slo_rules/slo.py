@@ -213,15 +213,12 @@ def read_slos(
     default of the built-in windows, that cannot be an alert of an SLO is warned of. What is wrong is recorded with the
     nodes, and the result is to be used only if nothing is.
     """
-    slos: dict[str, SLO] = {}
     templates = read_templates(nodes)
     burn = built_in().burn if burn is None else burn
-    for node in nodes:
-        slo = None if is_template(node) else _read_slo(node, boundaries, labels, slos, templates, burn)
-        if slo is not None:
-            slos[slo.name] = slo
+    taken: set[str] = set()
+    read = [_read_slo(node, boundaries, labels, taken, templates, burn) for node in nodes if not is_template(node)]
     templates.warn_of_unused()
-    return list(slos.values())
+    return [slo for slo in read if slo is not None]
 
 
 def minimum_samples(policy: int | Literal["auto"], percentile: Fraction) -> int:
@@ -241,7 +238,7 @@ def _read_slo(
     node: Node,
     boundaries: Collection[str],
     labels: Collection[str] | None,
-    taken: Collection[str],
+    taken: set[str],
     templates: Templates,
     burn: Sequence[BurnWindow],
 ) -> SLO | None:
@@ -250,6 +247,7 @@ def _read_slo(
     optional(fields, "kind", lambda n: n.choice(KIND), "")
     metadata = fields["metadata"].fields("labels", required=("name",)) if "metadata" in fields else {}
     name = optional(metadata, "name", lambda n: _read_name(n, taken), "")
+    taken.add(name)
     if "spec" not in fields:
         return None
     spec, inherited = templates.fields(fields["spec"], KEYS)
@@ -328,6 +326,7 @@ def _read_name(node: Node, taken: Collection[str]) -> str | None:
     name = node.text(pattern=_NAME, rule=rule)
     if name in taken:
         node.problem("must be the name of one SLO only, in all files")
+        return None
     return name
 
 

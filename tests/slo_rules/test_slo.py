@@ -255,6 +255,13 @@ def test_names_are_unique_over_all_files() -> None:
     ]
 
 
+def test_a_name_is_taken_by_an_slo_with_mistakes_too() -> None:
+    text = f"{PLAIN}    - {TTFT}\n"
+    wrong = text.replace("window: 5m", "window: 5")
+    assert wrong != text
+    assert sum("the name of one SLO only" in each for each in messages(f"{wrong}---\n{text}")) == 1
+
+
 def test_any_label_may_be_selected_where_labels_are_not_known() -> None:
     (slo,) = slos(f"{PLAIN}    - {TTFT}\n  selector: {{tenant: 7}}\n", labels=None)
     assert slo.selector == (("tenant", ("7",)),)
