@@ -14,13 +14,10 @@ the same. What they and Prometheus say must agree:
 """
 
 import json
-import os
-import socket
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -34,6 +31,8 @@ from urllib.request import urlopen
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client import parser
+
+from tests.e2e.programs import answers, environment, exporter_command, free_port, start, until
 
 SLO: Final = """\
 apiVersion: goodput/v1
@@ -82,7 +81,6 @@ DUE_S: Final = LONG_S * 14.4 * 0.01 / 0.5
 ALERT: Final = "ErrorBudgetBurn1m"
 BATCHES_PER_S: Final = 10
 BATCH: Final = 40
-START_LIMIT_S: Final = 30.0
 WINDOW_TOLERANCE: Final = 0.05
 BUDGET_TOLERANCE: Final = 1e-9
 
@@ -192,12 +190,12 @@ def test_the_exporter_s_own_budget_is_that_of_prometheus(outcome: Outcome) -> No
 
 
 def _play(chain: "Chain", hook: Hook, load: "Load") -> Outcome:
-    _until("a long window of good requests", lambda: load.sent_s > LONG_S + 3, LONG_S + 20)
+    until("a long window of good requests", lambda: load.sent_s > LONG_S + 3, LONG_S + 20)
     bad_from = load.switch(bad=True)
-    _until("the pages", lambda: all(hook.first("firing", slo) for slo in ("chat", "halves")), DUE_S + 10)
+    until("the pages", lambda: all(hook.first("firing", slo) for slo in ("chat", "halves")), DUE_S + 10)
     good_from = load.switch(bad=False)
-    _until("the end of the pages", lambda: all(hook.first("resolved", slo) for slo in ("chat", "halves")), 30)
-    _until("bad requests amid the window", lambda: time.time() > good_from + SHORT_S + 5, 20)
+    until("the end of the pages", lambda: all(hook.first("resolved", slo) for slo in ("chat", "halves")), 30)
+    until("bad requests amid the window", lambda: time.time() > good_from + SHORT_S + 5, 20)
     burn = "slo:inference_slo_burn_rate:ratio_rate1m"
     recorded = {slo: chain.value(f'{burn}{{slo="{slo}"}}') for slo in ("chat", "halves")}
     shown = {"chat": chain.value('inference_slo_burn_rate{slo="chat",window="1m"}')}
@@ -215,15 +213,6 @@ def _play(chain: "Chain", hook: Hook, load: "Load") -> Outcome:
         counters={"whole": chain.counters(chain.exporters[:1]), "halves": chain.counters(chain.exporters[1:])},
         budgets=budgets,
     )
-
-
-def _until(what: str, true: Callable[[], object], limit_s: float) -> None:
-    """Look every 50 ms."""
-    end = time.monotonic() + limit_s
-    while not true():
-        if time.monotonic() > end:
-            pytest.fail(f"no sign of {what} after {limit_s:.0f} s")
-        threading.Event().wait(0.05)
 
 
 # Load
@@ -323,9 +312,9 @@ class Chain:
 
     def __init__(self, folder: Path, hook: int, stack: ExitStack) -> None:
         self._folder, self._stack = folder, stack
-        self.receivers = [_free_port() for _ in range(3)]
-        self.exporters = [_free_port() for _ in range(3)]
-        self._prometheus, alertmanager = _free_port(), _free_port()
+        self.receivers = [free_port() for _ in range(3)]
+        self.exporters = [free_port() for _ in range(3)]
+        self._prometheus, alertmanager = free_port(), free_port()
         for name in ("chat", "halves"):
             self._write(f"{name}.yaml", SLO.replace("NAME", name))
         for place, slo in enumerate(("chat", "halves", "halves")):
@@ -338,10 +327,10 @@ class Chain:
                     f"--web.listen-address=127.0.0.1:{alertmanager}", "--cluster.listen-address=")  # fmt: skip
         self._start("prometheus", f"--config.file={self._write('prometheus.yml', text)}",
                     "--storage.tsdb.path=prometheus", f"--web.listen-address=127.0.0.1:{self._prometheus}")  # fmt: skip
-        _until("Alertmanager", lambda: _answers(f"http://127.0.0.1:{alertmanager}/-/ready"), START_LIMIT_S)
-        _until("Prometheus", lambda: _answers(f"http://127.0.0.1:{self._prometheus}/-/ready"), START_LIMIT_S)
+        until("Alertmanager", lambda: answers(f"http://127.0.0.1:{alertmanager}/-/ready"))
+        until("Prometheus", lambda: answers(f"http://127.0.0.1:{self._prometheus}/-/ready"))
         eligible = "count(inference_slo_eligible_requests_total)"
-        _until("three scraped exporters", lambda: self.values(eligible) == [3.0], START_LIMIT_S)
+        until("three scraped exporters", lambda: self.values(eligible) == [3.0])
 
     def _write(self, name: str, text: str) -> str:
         (self._folder / name).write_text(text, encoding="utf-8")
@@ -351,22 +340,20 @@ class Chain:
         ports = {"HTTP": str(self.receivers[place]), "WEB": str(self.exporters[place])}
         text = CONFIG.replace("HTTP", ports["HTTP"]).replace("WEB", ports["WEB"])
         config = self._write(f"config-{place}.yaml", text)
-        self._start(*_exporter_command(), "serve", "--config.file", config, "--slo.file", f"{slo}.yaml")
+        self._start(*exporter_command(), "serve", "--config.file", config, "--slo.file", f"{slo}.yaml")
         ready = f"http://127.0.0.1:{self.exporters[place]}/-/ready"
-        _until("a ready exporter", lambda: _answers(ready), START_LIMIT_S)
+        until("a ready exporter", lambda: answers(ready))
 
     def _generate_rules(self) -> None:
         command = [
-            *_exporter_command(), "rules", "generate", "chat.yaml", "halves.yaml", "--scrape-interval", "1s",
+            *exporter_command(), "rules", "generate", "chat.yaml", "halves.yaml", "--scrape-interval", "1s",
             "--windows", self._write("windows.yaml", WINDOWS), "--output", "rules.yml",
             "--runbook-url", "https://runbooks.example/{alert}/{slo}",
         ]  # fmt: skip
-        subprocess.run(command, cwd=self._folder, env=_environment(), check=True)
+        subprocess.run(command, cwd=self._folder, env=environment(), check=True)
 
     def _start(self, *command: str) -> None:
-        with open(self._folder / "log.txt", "ab") as log:
-            process = subprocess.Popen(command, cwd=self._folder, env=_environment(), stdout=log, stderr=log)
-        self._stack.callback(_stop, process)
+        start(self._stack, self._folder, *command)
 
     def values(self, expr: str) -> list[float]:
         """What Prometheus answers now."""
@@ -385,7 +372,7 @@ class Chain:
         own = "inference_slo_error_budget_remaining_ratio{slo='chat'}"
         recorded = "slo:inference_slo_error_budget_remaining:ratio_rate12h{slo='chat'}"
         changes = "sum(changes(inference_slo_eligible_requests_total[4s]))"
-        _until("settled counters", lambda: self.values(changes) == [0.0], 20)
+        until("settled counters", lambda: self.values(changes) == [0.0], 20)
         return self.value(own), self.value(recorded)
 
     def counters(self, ports: list[int]) -> dict[tuple[str, ...], float]:
@@ -405,39 +392,6 @@ def _scrape(port: int) -> Iterator[tuple[str, Mapping[str, str], float]]:
     for family in parser.text_string_to_metric_families(text):
         for sample in family.samples:
             yield sample.name, sample.labels, sample.value
-
-
-def _exporter_command() -> list[str]:
-    return [sys.executable, "-P", "-m", "exporter"]
-
-
-def _environment() -> dict[str, str]:
-    """The package under test, whichever it is, and no proxy for loopback."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return {**os.environ, "PYTHONPATH": paths, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(15)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=1):
-            return True
-    except OSError:
-        return False
 
 
 @contextmanager
