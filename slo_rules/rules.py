@@ -218,12 +218,7 @@ class _SloRules:
         )
 
     def record(self, family: str, operation: str, ns: int, expr: str) -> Rule:
-        return self.named(recorded("slo", family, operation + format_duration(ns)), expr)
-
-    def named(self, name: str, expr: str) -> Rule:
-        """A recording rule of this SLO. The label is there already; written down, it tells promtool that rules of
-        several SLOs under one name are no duplicates."""
-        return Rule(record=name, expr=expr, labels={"slo": self.slo.name})
+        return Rule(record=recorded("slo", family, operation + format_duration(ns)), expr=expr)
 
     def counts(self, ns: int, ratio: Fraction) -> Iterator[Rule]:
         """Requests of a window, the bad ones, the least bad ones that are no chance, and what they failed."""
@@ -233,7 +228,7 @@ class _SloRules:
         yield self.record(BAD, "least", ns, self.least(ns, ratio))
         increase = f"increase({BAD}{selector(self.slo)}[{format_duration(ns)}])"
         name = recorded("slo_failed", BAD, "increase" + format_duration(ns))
-        yield self.named(name, f"sum by (slo, failed) ({increase})")
+        yield Rule(record=name, expr=f"sum by (slo, failed) ({increase})")
 
     def least(self, ns: int, ratio: Fraction) -> str:
         """The guard. Counts of an extrapolated window are no whole numbers: a step is taken half a request before."""
@@ -466,8 +461,7 @@ def _group(group: Group) -> dict[str, Any]:
 
 def _rule(rule: Rule) -> dict[str, Any]:
     if rule.record:
-        labels = {"labels": dict(rule.labels)} if rule.labels else {}
-        return {"record": rule.record, "expr": rule.expr, **labels}
+        return {"record": rule.record, "expr": rule.expr}
     hold = {"for": format_duration(rule.hold_ns)} if rule.hold_ns else {}
     return {
         "alert": rule.alert,
