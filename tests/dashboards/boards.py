@@ -78,6 +78,7 @@ def rules() -> list[Rule]:
     return [rule for group in generate(slos(), RuleSettings()).groups for rule in group.rules]
 
 
+@cache
 def recorded() -> dict[str, frozenset[str]]:
     """The labels of every recorded series: those that its expression groups by, or the SLO's."""
     found = {}
