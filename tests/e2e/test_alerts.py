@@ -38,7 +38,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client import parser
 
-from tests.e2e.programs import START_LIMIT_S, answers, environment, exporter_command, free_port, start, until
+from tests.e2e.programs import START_LIMIT_S, answers, environment, exporter_command, free_port, start, stop, until
 
 SLO: Final = """\
 apiVersion: goodput/v1
@@ -439,7 +439,7 @@ class Chain:
 
     def restart(self, place: int) -> None:
         """Stop an exporter, and start it anew."""
-        _stop(self._processes[place])
+        stop(self._processes[place])
         self._start_exporter(place)
 
     def fill_in(self, per_s: int) -> None:

@@ -110,7 +110,9 @@ def test_records_of_any_kind_cost_neither_the_process_nor_a_request(
             )
         if not replay:
             pipeline.tick(now_ns)
-        assert {family.name for family in text_string_to_metric_families(write_text(collect(pipeline, now_ns)).decode())}
+        assert {
+            family.name for family in text_string_to_metric_families(write_text(collect(pipeline, now_ns)).decode())
+        }
     if replay:
         pipeline.finish()
     else:
