@@ -23,6 +23,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -31,8 +32,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # for a checkout that is not installed
 
 from exporter import config  # noqa: E402
+from slo_rules.burn import BurnWindow  # noqa: E402
 from slo_rules.families import FAMILIES, OF_REQUESTS, FamilySpec  # noqa: E402
-from slo_rules.units import format_duration, format_size  # noqa: E402
+from slo_rules.units import format_decimal, format_duration, format_size  # noqa: E402
 
 README = ROOT / "README.md"
 
@@ -44,11 +46,19 @@ KEYS = {
     "classes": "classes[]",
     "classes[].name": "classes[].class",
     "labels.NAME.attributes": "labels.NAME.from",
+    "alerts.burn": "alerts.burn[]",
+    "alerts.backlog.hold_ns": "alerts.backlog.for",
+    "alerts.exporter.hold_ns": "alerts.exporter.for",
     "sources.scrape": "sources.scrape[]",
 }
 """Where the file has another key than the field's name. NAME and MODEL are the user's own words."""
-GROUPS = {"boundaries.NAME": config.Boundary, "labels.NAME": config.Label, "classes[]": config.ClassRule,
-          "sources.scrape[]": config.Scrape}  # fmt: skip
+GROUPS = {
+    "boundaries.NAME": config.Boundary,
+    "labels.NAME": config.Label,
+    "classes[]": config.ClassRule,
+    "alerts.burn[]": BurnWindow,
+    "sources.scrape[]": config.Scrape,
+}
 """Keys that hold a mapping of their own, and the class that says which keys that has."""
 NAMED = ("boundaries.NAME.name", "labels.NAME.name")
 """Fields that are the key above them."""
@@ -66,10 +76,10 @@ def settings_table() -> str:
 
 def settings() -> Iterator[tuple[str, str, str]]:
     """Key, default and meaning, in the order of the classes; a key that only holds others has no default."""
-    yield from _keys(config.Settings, "")
+    yield from _keys(config.Settings, "", config.Settings())
 
 
-def _keys(cls: type[Any], above: str) -> Iterator[tuple[str, str, str]]:
+def _keys(cls: type[Any], above: str, defaults: object = None) -> Iterator[tuple[str, str, str]]:
     texts, hints = docstrings(cls), get_type_hints(cls)
     for field in dataclasses.fields(cls):
         plain = above + field.name.removesuffix("_ns")
@@ -80,9 +90,11 @@ def _keys(cls: type[Any], above: str) -> Iterator[tuple[str, str, str]]:
         if dataclasses.is_dataclass(group) and group not in (config.Address, config.Instant):
             assert isinstance(group, type)
             yield key, "", " ".join((group.__doc__ or "").split())
-            yield from _keys(group, f"{key}.")
+            inside = getattr(defaults, field.name, None)
+            yield from _keys(group, f"{key}.", inside if isinstance(inside, group) else None)
         else:
-            yield key, _default(field, key), _meaning(texts[field.name], hints[field.name])
+            value = field.default if defaults is None else getattr(defaults, field.name)
+            yield key, _default(field, value, key), _meaning(texts[field.name], hints[field.name])
 
 
 def docstrings(cls: type[Any]) -> dict[str, str]:
@@ -100,8 +112,7 @@ def docstrings(cls: type[Any]) -> dict[str, str]:
     return texts
 
 
-def _default(field: "dataclasses.Field[Any]", key: str) -> str:
-    value = field.default
+def _default(field: "dataclasses.Field[Any]", value: Any, key: str) -> str:
     if value is dataclasses.MISSING:
         return "required" if field.default_factory is dataclasses.MISSING else "none"
     if value in ((), ""):
@@ -111,6 +122,8 @@ def _default(field: "dataclasses.Field[Any]", key: str) -> str:
         shown = [format_duration(each) for each in values]
     elif key in SIZES:
         shown = [format_size(value)]
+    elif isinstance(value, Fraction):
+        shown = [f"{format_decimal(100 * value)}%"]
     else:
         shown = [str(each).lower() if isinstance(each, bool) else str(each)
                  for each in (value if isinstance(value, tuple) else (value,))]  # fmt: skip

@@ -1,69 +1,139 @@
-"""The error budget of one SLO over its period: good and bad requests, by event time.
+"""The error budget of one SLO, and how fast it burns: good and bad requests over long times, by event time.
 
-A rolling period is a ring of slices, SLICES of them for the whole period, and is read as of an instant as the whole
-slices that end after its start: at most one slice too much, 1/720 of the period (an hour of 30 days). A period of the
-calendar is exact: what ended since it began and before the next begins. Both know only what this program has seen; the
-rules over the exported counters outlive it.
+What rolls along (a period, a window of the alerts) is a ring of slices, read as of an instant as the slices that have
+a part in it: at most one slice too much at each end, 1/720 of a period (an hour of 30 days) and 1/120 of a window. A
+period of the calendar is exact: what ended since it began and before the next begins. All know only what this program
+has seen; the rules over the exported counters outlive it.
+
+Requests are counted by the second first, and put into the rings when these are read: to count one costs the same
+however many windows there are.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from slo_rules.slo import SLO, Calendar
 
 SLICES: Final = 720
 """Of a rolling period."""
+WINDOW_SLICES: Final = 120
 KEPT: Final = 2
 """Periods of the calendar that are kept: the present one, and one beside it for what is early or late."""
+SECOND_NS: Final = 1_000_000_000
+MOST_PENDING: Final = 3600
+"""Seconds that may wait to be put into the rings where nobody reads."""
 
 
-class Budget:
-    """Counts of one SLO in the units of its caller."""
+class Ring:
+    """Good and bad requests of the last `length_ns`, in slices."""
 
-    def __init__(self, slo: SLO, before: "Budget | None" = None) -> None:
-        """Counts for the period of `slo`, those of `before` taken over if it has the same period."""
-        self.period_ns = slo.period_ns or 0
-        self.calendar: Calendar | None = slo.calendar
+    def __init__(self, length_ns: int, slices: int) -> None:
+        self.length_ns = length_ns
+        self.slices = slices
+        self.slice_ns = -(-length_ns // slices)
         self.counts: dict[int, list[int]] = {}
-        """Good and bad, by the start of the slice or of the period of the calendar."""
-        self._bounds = (0, 0)
-        if before is not None and (before.period_ns, before.calendar) == (self.period_ns, self.calendar):
-            self.counts = before.counts
+        """Good and bad, by the start of the slice."""
 
     def add(self, at_ns: int, good: int, bad: int) -> None:
-        """Count what ended at a time; nothing without a target, which has a period."""
-        if not self.period_ns:
-            return
-        start_ns = self._start(at_ns)
-        counts = self.counts.get(start_ns)
-        if counts is None:
-            counts = self.counts[start_ns] = [0, 0]
-            self._drop()
-        counts[0] += good
-        counts[1] += bad
+        """Count what ended at a time."""
+        _add(self.counts, at_ns // self.slice_ns * self.slice_ns, good, bad, self.slices + 2)
 
     def read(self, as_of_ns: int) -> tuple[int, int, int]:
-        """Good, bad, and the start of what they are counted over, in the period that holds an instant or ends there."""
-        if self.calendar is not None:
-            start_ns = self._start(as_of_ns)
-            good, bad = self.counts.get(start_ns, (0, 0))
-            return good, bad, start_ns
-        from_ns = as_of_ns - self.period_ns
-        inside = [counts for start_ns, counts in self.counts.items() if start_ns + self._slice_ns > from_ns]
+        """Good, bad, and the start of what they are counted over, in what ends at an instant."""
+        from_ns = as_of_ns - self.length_ns
+        inside = [counts for at, counts in self.counts.items() if from_ns - self.slice_ns < at <= as_of_ns]
         return sum(good for good, _ in inside), sum(bad for _, bad in inside), from_ns
 
-    @property
-    def _slice_ns(self) -> int:
-        return -(-self.period_ns // SLICES)
+
+class CalendarCounts:
+    """Good and bad requests by period of the calendar."""
+
+    def __init__(self, calendar: Calendar) -> None:
+        self.calendar = calendar
+        self.counts: dict[int, list[int]] = {}
+        """Good and bad, by the start of the period."""
+        self._bounds = (0, 0)
+
+    def add(self, at_ns: int, good: int, bad: int) -> None:
+        """Count what ended at a time."""
+        _add(self.counts, self._start(at_ns), good, bad, KEPT)
+
+    def read(self, as_of_ns: int) -> tuple[int, int, int]:
+        """Good, bad, and the start of what they are counted over, in the period that holds an instant."""
+        start_ns = self._start(as_of_ns)
+        good, bad = self.counts.get(start_ns, (0, 0))
+        return good, bad, start_ns
 
     def _start(self, at_ns: int) -> int:
-        if self.calendar is None:
-            return at_ns // self._slice_ns * self._slice_ns
         if not self._bounds[0] <= at_ns < self._bounds[1]:
             self._bounds = self.calendar.bounds(at_ns)
         return self._bounds[0]
 
-    def _drop(self) -> None:
-        """Bound what is kept, by the newest: what is older than any reading will need."""
-        kept = KEPT if self.calendar is not None else SLICES + 2
-        for start_ns in sorted(self.counts)[:-kept]:
-            del self.counts[start_ns]
+
+def _add(counts: dict[int, list[int]], start_ns: int, good: int, bad: int, kept: int) -> None:
+    """Add to a slice; what is older than any reading will need is dropped, by the newest."""
+    slice_counts = counts.get(start_ns)
+    if slice_counts is None:
+        slice_counts = counts[start_ns] = [0, 0]
+        for start in sorted(counts)[:-kept]:
+            del counts[start]
+    slice_counts[0] += good
+    slice_counts[1] += bad
+
+
+class Budget:
+    """Counts of one SLO in the units of its caller; none without a target, which has a period."""
+
+    def __init__(self, slo: SLO, lengths_ns: Sequence[int] = (), before: "Budget | None" = None) -> None:
+        """Counts for the period of `slo` and windows of some lengths; those of `before` are taken over."""
+        self.pending: dict[int, list[int]] = {}
+        """Good and bad, by the start of the second."""
+        self.period = _period(slo)
+        self.windows = {ns: Ring(ns, WINDOW_SLICES) for ns in lengths_ns if ns < (slo.period_ns or 0)}
+        if before is not None and self.period is not None:
+            before.settle()
+            self._take_over(before)
+
+    def _take_over(self, before: "Budget") -> None:
+        mine, theirs = self.period, before.period
+        if isinstance(mine, Ring) and isinstance(theirs, Ring) and mine.length_ns == theirs.length_ns:
+            self.period = theirs
+        elif isinstance(mine, CalendarCounts) and isinstance(theirs, CalendarCounts):
+            self.period = theirs if mine.calendar == theirs.calendar else mine
+        self.windows |= {ns: ring for ns, ring in before.windows.items() if ns in self.windows}
+
+    def add(self, at_ns: int, good: int, bad: int) -> None:
+        """Count what ended at a time."""
+        if self.period is None:
+            return
+        counts = self.pending.get(at_ns // SECOND_NS)
+        if counts is None:
+            if len(self.pending) >= MOST_PENDING:
+                self.settle()
+            counts = self.pending[at_ns // SECOND_NS] = [0, 0]
+        counts[0] += good
+        counts[1] += bad
+
+    def settle(self) -> None:
+        """Put what was counted by the second where it belongs."""
+        for second, (good, bad) in self.pending.items():
+            for each in (self.period, *self.windows.values()):
+                if each is not None:
+                    each.add(second * SECOND_NS, good, bad)
+        self.pending.clear()
+
+    def read(self, as_of_ns: int) -> tuple[int, int, int]:
+        """Good, bad, and the start of what they are counted over, in the period that holds an instant or ends there."""
+        self.settle()
+        return (0, 0, as_of_ns) if self.period is None else self.period.read(as_of_ns)
+
+    def read_windows(self, as_of_ns: int) -> Mapping[int, tuple[int, int]]:
+        """Good and bad by the length of the window that ends at an instant."""
+        self.settle()
+        return {ns: ring.read(as_of_ns)[:2] for ns, ring in self.windows.items()}
+
+
+def _period(slo: SLO) -> "Ring | CalendarCounts | None":
+    if slo.calendar is not None:
+        return CalendarCounts(slo.calendar)
+    return None if slo.period_ns is None else Ring(slo.period_ns, SLICES)

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from exporter.config import Settings
     from exporter.pipeline import Sealed
     from exporter.rulefiles import Made
+    from slo_rules.document import Problem
 
 WRONG_USE: Final = 2
 LEVELS: Final = ("debug", "info", "warn", "error")
@@ -195,8 +196,7 @@ def check(paths: tuple[str, ...]) -> None:
 
     warnings: list[Problem] = []
     problems = check_files(paths, os.environ, warnings)
-    for warning in sorted(dict.fromkeys(warnings)):
-        click.echo(f"warning: {warning}")
+    _warn(warnings)
     for problem in problems:
         click.echo(str(problem))
     if problems:
@@ -209,8 +209,7 @@ def rule_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--runbook-url", default="", metavar="URL", help="Link of alerts; {alert} and {slo} stand in it."),
         click.option("--scrape-interval", default="15s", show_default=True, help="How often the exporter is scraped."),
-        click.option("--windows", "windows_file", metavar="FILE", help="Other alert windows than the built-in ones."),
-        click.option("--config.file", "config_file", metavar="FILE", help="Configuration file, for what it declares."),
+        click.option("--config.file", "config_file", metavar="FILE", help="Configuration file, with alert windows."),
         click.argument("slo_files", nargs=-1, required=True, metavar="FILE..."),
     ):
         command = option(command)
@@ -236,8 +235,8 @@ def rules() -> None:
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="Label of the PrometheusRule object.")
 @click.option("--output", metavar="FILE", help="Where to write; standard output if left out.")
 def generate(
-    slo_files: tuple[str, ...], config_file: str | None, windows_file: str | None, scrape_interval: str,
-    runbook_url: str, form: str, name: str, labels: tuple[str, ...], output: str | None,
+    slo_files: tuple[str, ...], config_file: str | None, scrape_interval: str, runbook_url: str, form: str,
+    name: str, labels: tuple[str, ...], output: str | None,
 ) -> None:  # fmt: skip
     """Write recording and alerting rules for the SLOs of some files."""
     from slo_rules.rules import write_operator, write_prometheus
@@ -245,7 +244,7 @@ def generate(
     bad = next((label for label in labels if not label.partition("=")[0] or "=" not in label), None)
     if bad is not None:
         raise click.BadParameter(f"must be NAME=VALUE, found {bad}", param_hint="--label")
-    made = _made(slo_files, config_file, windows_file, scrape_interval, runbook_url)
+    made = _made(slo_files, config_file, scrape_interval, runbook_url)
     pairs = {key: value for key, _, value in (label.partition("=") for label in labels)}
     text = write_operator(made.rules, name, pairs) if form == "operator" else write_prometheus(made.rules)
     if output is None:
@@ -259,15 +258,15 @@ def generate(
 @click.option("--output", metavar="FOLDER", help="Keep the rules and their tests there.")
 @click.option("--promtool", default="promtool", show_default=True, metavar="PROGRAM", help="Prometheus' own tester.")
 def test(
-    slo_files: tuple[str, ...], config_file: str | None, windows_file: str | None, scrape_interval: str,
-    runbook_url: str, output: str | None, promtool: str,
+    slo_files: tuple[str, ...], config_file: str | None, scrape_interval: str, runbook_url: str,
+    output: str | None, promtool: str,
 ) -> None:  # fmt: skip
     """Write unit tests that make each alert fire, stay silent and resolve, and run them with promtool."""
     from tempfile import TemporaryDirectory
 
     from exporter.rulefiles import run_promtool
 
-    made = _made(slo_files, config_file, windows_file, scrape_interval, runbook_url)
+    made = _made(slo_files, config_file, scrape_interval, runbook_url)
     with ExitStack() as stack:
         folder = output if output is not None else stack.enter_context(TemporaryDirectory())
         try:
@@ -287,10 +286,7 @@ def test(
     click.echo(f"{len(tests)} test files{kept} passed", err=True)
 
 
-def _made(
-    slo_files: tuple[str, ...], config_file: str | None, windows_file: str | None, scrape_interval: str,
-    runbook_url: str,
-) -> "Made":  # fmt: skip
+def _made(slo_files: tuple[str, ...], config_file: str | None, scrape_interval: str, runbook_url: str) -> "Made":
     """Rules and tests, or the end of the program with all that is wrong."""
     from exporter.rulefiles import make
     from exporter.serve import Files
@@ -304,7 +300,7 @@ def _made(
         raise click.BadParameter(str(error), param_hint="--scrape-interval") from error
     try:
         files = Files(config=config_file, slos=slo_files)
-        made = make(files, windows_file, interval_ns, runbook_url, os.environ)
+        made = make(files, interval_ns, runbook_url, os.environ)
     except (Problems, RangeTooShort) as error:
         _fail(str(error))
     for each in made.rules.left_out:
@@ -322,16 +318,20 @@ def _write_file(path: str, text: str) -> None:
 
 @main.command(epilog="Example: goodput-exporter demo")
 @click.option("--seed", default=1, show_default=True, help="Another seed, another order of requests.")
-def demo(seed: int) -> None:
+@click.option("--otlp", "host", metavar="HOST", help="Only send, for ever, to an exporter's ports 4317 and 4318 there.")
+def demo(seed: int, host: str | None) -> None:
     """Watch a simulated gateway, queue and model server go through a surge and recover: about a minute."""
     try:
         import asyncio
 
         from rich.console import Console
 
-        from exporter.demo.run import run
+        from exporter.demo.run import Elsewhere, load, run
 
-        sys.exit(asyncio.run(run(seed=seed, console=Console())))
+        if host is None:
+            sys.exit(asyncio.run(run(seed=seed, console=Console())))
+        elsewhere = Elsewhere(grpc_url=f"http://{host}:4317", http_url=f"http://{host}:4318")
+        sys.exit(asyncio.run(load(elsewhere, seed=seed, console=Console())))
     except KeyboardInterrupt:
         sys.exit(0)
 
@@ -355,14 +355,16 @@ def import_(paths: tuple[str, ...], config_file: str | None) -> None:
     try:
         settings = read_files(Files(config=config_file), os.environ).settings
         problems: list[Problem] = []
-        nodes = [node for path in paths for node in read(read_text(path, problems), path, problems, None)]
+        warnings: list[Problem] = []
+        nodes = [node for path in paths for node in read(read_text(path, problems), path, problems, None, warnings)]
         own = (boundary.name for boundary in settings.boundaries)
-        found = import_slos(read_objects(nodes), (*BOUNDARIES, *own))
+        found = import_slos(read_objects(nodes), (*BOUNDARIES, *own), settings.alerts.burn)
         if problems:
             raise Problems(problems)
     except Problems as error:
         _fail(str(error))
     click.echo(write_documents(map(document_of, found.slos)), nl=False)
+    _warn(warnings, err=True)
     for each in found.left_out:
         click.echo(str(each), err=True)
     if any(each.what.startswith("SLO ") for each in found.left_out):
@@ -450,6 +452,11 @@ def health(url: str) -> None:
     except (URLError, OSError, ValueError) as error:
         click.echo(f"{url}: {error}", err=True)
         sys.exit(1)
+
+
+def _warn(warnings: "Iterable[Problem]", *, err: bool = False) -> None:
+    for warning in sorted(dict.fromkeys(warnings)):
+        click.echo(f"warning: {warning}", err=err)
 
 
 def _fail(message: str) -> NoReturn:

@@ -18,6 +18,7 @@ from typing import Final, Literal, TypeVar
 
 from yarl import URL
 
+from slo_rules.burn import AlertWindows, built_in, read_windows
 from slo_rules.document import Node, Problem, optional, read
 from slo_rules.families import FAMILIES
 from slo_rules.slo import MAX_WINDOW_NS, MIN_WINDOW_NS, Matchers, read_matchers
@@ -73,6 +74,14 @@ class Web:
     """Where /metrics, /-/healthy and /-/ready are served."""
     enable_lifecycle: bool = False
     """Whether POST /-/reload is answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """What happens between SIGTERM and the end."""
+
+    grace_ns: int = 25 * SECOND_NS
+    """For taking what is still sent, then for one more scrape by whoever scraped of late. Shorter than the pod's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +224,7 @@ class Settings:
 
     receive: Receive = field(default_factory=Receive)
     web: Web = field(default_factory=Web)
+    stop: Stop = field(default_factory=Stop)
     profiles: tuple[str, ...] = ()
     """Paths of the user's source profiles, in the order of the patterns, then of the names."""
     publish: tuple[str, ...] = BOUNDARIES
@@ -225,6 +235,7 @@ class Settings:
     classes: tuple[ClassRule, ...] = ()
     """Rules for requests that name no class in the attribute `inference.class`; without a match it is `default`."""
     windows: Windows = field(default_factory=Windows)
+    alerts: AlertWindows = field(default_factory=built_in)
     join: Join = field(default_factory=Join)
     align: Align = field(default_factory=Align)
     accelerators: tuple[tuple[str, int], ...] = ()
@@ -258,12 +269,14 @@ def _read_settings(node: Node, folder: Path) -> Settings:
     return Settings(
         receive=optional(fields, "receive", _read_receive, Receive()),
         web=optional(fields, "web", _read_web, Web()),
+        stop=optional(fields, "stop", _read_stop, Stop()),
         profiles=optional(fields, "profiles", lambda n: _find_profiles(n, folder), ()),
         publish=optional(fields, "publish", lambda n: _read_publish(n, known), known),
         boundaries=boundaries,
         labels=labels,
         classes=optional(fields, "classes", lambda n: _read_classes(n, known_labels), ()),
         windows=optional(fields, "windows", _read_windows, Windows()),
+        alerts=optional(fields, "alerts", read_windows, built_in()),
         join=optional(fields, "join", _read_join, Join()),
         align=optional(fields, "align", _read_align, Align()),
         accelerators=optional(fields, "accelerators", _read_accelerators, ()),
@@ -292,6 +305,11 @@ def _read_web(node: Node) -> Web:
         listen=optional(fields, "listen", _read_address, default.listen),
         enable_lifecycle=optional(fields, "enable_lifecycle", Node.boolean, default.enable_lifecycle),
     )
+
+
+def _read_stop(node: Node) -> Stop:
+    fields = node.fields("grace")
+    return Stop(grace_ns=optional(fields, "grace", lambda n: n.duration(0, HOUR_NS), Stop().grace_ns))
 
 
 def _read_address(node: Node) -> Address | None:

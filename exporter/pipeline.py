@@ -311,10 +311,15 @@ class Pipeline:
             self.tally.flights.forget(watermark_ns - self.lateness_ns)
             self._turn(watermark_ns, 2 * self.lateness_ns)
 
-    def finish(self) -> None:
-        """End of the input of a replay."""
+    def seal_all(self, now_ns: int) -> None:
+        """Seal what still waits for spans: no more will come."""
+        self._advance(now_ns)
         for path in self.table.finish():
             self._resolve(path)
+
+    def finish(self) -> None:
+        """End of the input of a replay."""
+        self.seal_all(self.now_ns)
         while self.pending:
             self._measure(heapq.heappop(self.pending)[-1])
         held, self.held, self.held_count = self.held, {}, 0

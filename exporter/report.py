@@ -37,7 +37,7 @@ from exporter.tally import (
 )  # fmt: skip
 from slo_rules.slo import SLO, Objective, minimum_samples
 from slo_rules.units import format_duration
-from slo_rules.verdict import Verdict, attainment, attainment_bounds, budget_remaining, verdict
+from slo_rules.verdict import Verdict, attainment, attainment_bounds, budget_remaining, burn_rate, verdict
 from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES
 
 if TYPE_CHECKING:
@@ -300,12 +300,26 @@ def _budget(tally: Tally, slo: SLO) -> dict[str, Any] | None:
     if slo.target is None or as_of_ns is None:
         return None
     good, bad, from_ns = tally.budgets[slo.name].read(as_of_ns)
+    burns = {format_duration(ns): float(burn) for ns, burn in burn_rates(tally, slo).items()}
     return {
         "from_unix_nano": from_ns,
         "eligible": requests(good + bad),
         "bad": requests(bad),
         "remaining": ratio(budget_remaining(good, good + bad, slo.target)),
+        "burn_rates": burns,
     }
+
+
+def burn_rates(tally: Tally, slo: SLO) -> dict[int, Fraction]:
+    """Burn rates by the length of the window, of the settings or of the alerts; none where nothing was eligible."""
+    if slo.target is None:
+        return {}
+    number = tally.number("slo", slo.name)
+    slots = {ns: tally.windows.slots(ns, number) for ns in tally.window_lengths}
+    counts = {ns: (each.get(GOOD, 0), each.get(BAD, 0)) for ns, each in slots.items()}
+    counts |= tally.budgets[slo.name].read_windows(tally.as_of_ns or 0)
+    burns = {ns: burn_rate(good, good + bad, slo.target) for ns, (good, bad) in sorted(counts.items())}
+    return {ns: burn for ns, burn in burns.items() if burn is not None}
 
 
 def unknowns(counts: SloCounts) -> int:

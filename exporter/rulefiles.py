@@ -4,30 +4,35 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from exporter.serve import Files, read_files, read_text
-from slo_rules.burn import AlertWindows, built_in, read_windows
-from slo_rules.document import Problem, Problems
+from exporter.serve import Files, read_files
 from slo_rules.rules import RuleSet, RuleSettings, generate, write_prometheus
 from slo_rules.ruletests import unit_tests
+from slo_rules.slo import SLO
 
 RULE_FILE: Final = "goodput.rules.yml"
 
 
 class Made(NamedTuple):
-    """Rules, and the files of tests for them by name."""
+    """Rules, and what they are made of."""
 
     rules: RuleSet
-    tests: Mapping[str, str]
+    slos: Sequence[SLO]
+    settings: RuleSettings
 
     def write(self, folder: str) -> list[str]:
-        """Write all of it into a folder, which is made if it is not there; the names of the tests. Raises OSError."""
+        """Write rules and tests into a folder, which is made if it is not there; the names of the tests.
+
+        Raises OSError.
+        """
+        files = {RULE_FILE: write_prometheus(self.rules), **unit_tests(self.slos, self.settings)}
         os.makedirs(folder, exist_ok=True)
-        for name, text in {RULE_FILE: write_prometheus(self.rules), **self.tests}.items():
+        for name, text in files.items():
             Path(folder, name).write_text(text, encoding="utf-8")
-        return list(self.tests)
+        return [name for name in files if ".tests-" in name]
 
 
 class Answer(NamedTuple):
@@ -37,25 +42,13 @@ class Answer(NamedTuple):
     output: str
 
 
-def make(
-    files: Files, windows_file: str | None, scrape_interval_ns: int, runbook_url: str, environment: Mapping[str, str]
-) -> Made:
-    """The rules and tests of the SLOs that files declare. Raises Problems, and RangeTooShort for a window."""
-    slos = read_files(files, environment).slos
+def make(files: Files, scrape_interval_ns: int, runbook_url: str, environment: Mapping[str, str]) -> Made:
+    """The rules of the SLOs that files declare. Raises Problems, and RangeTooShort for a window."""
+    declared = read_files(files, environment)
     settings = RuleSettings(
-        windows=_windows(windows_file, environment), scrape_interval_ns=scrape_interval_ns, runbook_url=runbook_url
+        windows=declared.settings.alerts, scrape_interval_ns=scrape_interval_ns, runbook_url=runbook_url
     )
-    return Made(generate(slos, settings), unit_tests(slos, settings, RULE_FILE))
-
-
-def _windows(path: str | None, environment: Mapping[str, str]) -> AlertWindows:
-    if path is None:
-        return built_in()
-    problems: list[Problem] = []
-    text = read_text(path, problems)
-    if problems:
-        raise Problems(problems)
-    return read_windows(text, path, environment, built_in())
+    return Made(generate(declared.slos, settings), declared.slos, settings)
 
 
 def run_promtool(program: str, folder: str, tests: Sequence[str]) -> Answer | None:
@@ -63,13 +56,13 @@ def run_promtool(program: str, folder: str, tests: Sequence[str]) -> Answer | No
     found = shutil.which(program)
     if found is None:
         return None
-    commands = [["check", "rules", RULE_FILE], ["test", "rules", *tests]]
-    output = []
-    for command in commands:
-        run = subprocess.run(
+    commands = [["check", "rules", RULE_FILE], *(["test", "rules", name] for name in tests)]
+
+    def run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             [os.path.abspath(found), *command], cwd=folder, capture_output=True, text=True, check=False
         )
-        output.append(run.stdout + run.stderr)
-        if run.returncode:
-            return Answer(False, "".join(output))
-    return Answer(True, "".join(output))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # one promtool keeps one processor busy
+        runs = list(pool.map(run, commands))
+    return Answer(not any(each.returncode for each in runs), "".join(each.stdout + each.stderr for each in runs))

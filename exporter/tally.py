@@ -190,7 +190,7 @@ class Tally:
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths)
         self.slo_counts = {slo.name: SloCounts() for slo in self.slos}
-        self.budgets = {slo.name: Budget(slo) for slo in self.slos}
+        self.budgets = {slo.name: Budget(slo, self._burn_lengths()) for slo in self.slos}
         self.values: dict[str, set[str]] = {name: set() for name in self.label_names}
         self.numbers: dict[tuple[str, ...], int] = {}
         self.next_number = 0
@@ -231,7 +231,8 @@ class Tally:
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths, self.windows)
         self.slo_counts = {slo.name: self.slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
-        self.budgets = {slo.name: Budget(slo, self.budgets.get(slo.name)) for slo in self.slos}
+        lengths = self._burn_lengths()
+        self.budgets = {slo.name: Budget(slo, lengths, self.budgets.get(slo.name)) for slo in self.slos}
         if names != self.label_names:
             self.series.clear()
             self._drop_numbers(lambda key: key[0] in (*METRICS, "phase"))
@@ -248,6 +249,10 @@ class Tally:
         for flight in self.flights.flights.values():
             flight.row[record.LABELS :] = [MISSING] * len(settings.labels.declared)
             flight.limits = self._limits(flight.row)
+
+    def _burn_lengths(self) -> list[int]:
+        """The windows of the alerts that are none of ours."""
+        return [ns for ns in self.settings.alerts.burn_lengths_ns if ns not in self.window_lengths]
 
     def _drop_numbers(self, drop: Callable[[tuple[str, ...]], bool]) -> None:
         """Forget window series, so that those of the same names begin anew; what they held leaves in its time."""

@@ -21,7 +21,7 @@ difference to the ratio. Two bad requests it takes at least: one is an incident,
 Everything is exact: fractions, and for the binomial tail 50 decimal digits against a bound of 0.01.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
@@ -32,13 +32,13 @@ from typing import Final, Literal
 from slo_rules.document import Node, Problem, Problems, optional, read
 from slo_rules.units import DAY_NS, SECOND_NS, format_decimal, format_duration
 
-API_VERSION: Final = "goodput/v1"
-KIND: Final = "AlertWindows"
 CHANCE: Final = Decimal("0.01")
 """How probable the bad requests may be without a cause."""
 LEAST_BAD: Final = 2
 MOST_BAD: Final = 20
 MAX_WINDOW_NS: Final = 366 * DAY_NS
+MAX_ROWS: Final = 16
+"""Each is an alert of every SLO, and two windows that the exporter counts."""
 
 _DIGITS: Final = Context(prec=50)
 
@@ -48,12 +48,19 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("page", "ticket")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BurnWindow:
-    """One row: alert when `budget` of the period's error budget goes in `long_ns`, and `short_ns` agrees."""
+    """An alert while the error budget burns faster than `budget` of it in `long`, over `long` and over `short`.
+
+    Both windows must exceed the burn rate budget x period / long.
+    """
 
     severity: Severity
+    """Label of the alert; that of a batch workload, for which nobody waits, is always a ticket."""
     long_ns: int
+    """The long window; another one in each row."""
     short_ns: int
+    """The short window, so that the alert ends soon after its cause."""
     budget: Fraction
+    """The share of the period's error budget."""
 
     def factor(self, period_ns: int) -> Fraction:
         """The burn rate that both windows must exceed."""
@@ -67,38 +74,59 @@ class BurnWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Alert when arrivals exceed completions over `long_ns` by `share` and by `requests`, and still over `short_ns`."""
+    """An alert while arrivals exceed completions over `long` by `share` and by `requests`, and still over `short`."""
 
     long_ns: int
+    """The window of the excess."""
     short_ns: int
+    """The window in which it must go on."""
     hold_ns: int
+    """For how long both must hold."""
     share: Fraction
+    """Of the arrivals."""
     requests: int
+    """The least number of requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoData:
-    """Alert when there was no request for `window_ns`, though `requests` in the window `before_ns` earlier."""
+    """An alert when there was no request in `window`, though `requests` at least in the same one earlier."""
 
     window_ns: int
+    """Without a request. Also the window in which most requests could not be judged."""
     before_ns: tuple[int, ...]
+    """How much earlier; in each of them, as far as it is known."""
     requests: int
+    """The least number of requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExporterGone:
+    """An alert when an exporter is gone, or could not read its files."""
+
+    hold_ns: int
+    """For so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertWindows:
-    """All that says when alerts fire."""
+    """When alerts fire. The rows of `burn` are also burn rates that the exporter itself shows."""
 
     burn: tuple[BurnWindow, ...]
     backlog: Backlog
     no_data: NoData
-    exporter_hold_ns: int
+    exporter: ExporterGone
+
+    @property
+    def burn_lengths_ns(self) -> tuple[int, ...]:
+        """All windows over which a burn rate is needed, ascending."""
+        return tuple(sorted({ns for row in self.burn for ns in (row.short_ns, row.long_ns)}))
 
 
 def obstacle(row: BurnWindow, period_ns: int, target: Fraction) -> str | None:
     """Why a row cannot be an alert of an SLO with this target and period; None if it can."""
-    if row.long_ns > period_ns:
-        return f"its window is longer than the period of {format_duration(period_ns)}"
+    if row.long_ns >= period_ns:
+        return f"its window is not shorter than the period of {format_duration(period_ns)}"
     if target == 1:
         return "a target of 100% leaves no error budget that could burn"
     factor, highest = row.factor(period_ns), 1 / (1 - target)
@@ -121,6 +149,7 @@ def least_bad(requests: int, ratio: Fraction) -> int:
     return least
 
 
+@cache
 def steps(ratio: Fraction, most: int = MOST_BAD) -> tuple[int, ...]:
     """The numbers of requests from which `LEAST_BAD` + 1, `LEAST_BAD` + 2, … `most` bad ones are needed."""
     found: list[int] = []
@@ -162,40 +191,37 @@ def decimal(value: Fraction) -> str:
 
 @cache
 def built_in() -> AlertWindows:
-    """The windows that come with the package."""
-    text = files("slo_rules").joinpath("windows.yaml").read_text(encoding="utf-8")
-    return read_windows(text, "windows.yaml", {}, None)
-
-
-def read_windows(text: str, file: str, environment: Mapping[str, str], default: AlertWindows | None) -> AlertWindows:
-    """The windows of a file; a section that it leaves out is that of `default`. Raises Problems."""
+    """The windows that hold where the settings say nothing else."""
     problems: list[Problem] = []
-    nodes = read(text, file, problems, environment)
-    windows = _read(nodes[0], default) if nodes else default
-    for node in nodes[1:]:
-        node.problem("must be the only document of its file")
+    text = files("slo_rules").joinpath("windows.yaml").read_text(encoding="utf-8")
+    (node,) = read(text, "windows.yaml", problems, None)
+    windows = _read(node, None)
     if problems or windows is None:
-        raise Problems(problems or [Problem(file=file, line=1, column=1, path="", rule="must hold windows", found="")])
+        raise Problems(problems)
     return windows
 
 
+def read_windows(node: Node) -> AlertWindows | None:
+    """The windows of a mapping; a section that it leaves out is the built-in one."""
+    return _read(node, built_in())
+
+
 def _read(node: Node, default: AlertWindows | None) -> AlertWindows | None:
-    fields = node.fields(required=("apiVersion", "kind", "spec"))
-    optional(fields, "apiVersion", lambda n: n.choice(API_VERSION), "")
-    optional(fields, "kind", lambda n: n.choice(KIND), "")
     names = ("burn", "backlog", "no_data", "exporter")
-    spec = fields["spec"].fields(*names, required=() if default else names) if "spec" in fields else {}
-    burn = optional(spec, "burn", _read_burn, default.burn if default else None)
-    backlog = optional(spec, "backlog", _read_backlog, default.backlog if default else None)
-    no_data = optional(spec, "no_data", _read_no_data, default.no_data if default else None)
-    hold_ns = optional(spec, "exporter", _read_exporter, default.exporter_hold_ns if default else None)
-    if burn is None or backlog is None or no_data is None or hold_ns is None:
+    fields = node.fields(*names, required=() if default else names)
+    burn = optional(fields, "burn", _read_burn, default.burn if default else None)
+    backlog = optional(fields, "backlog", _read_backlog, default.backlog if default else None)
+    no_data = optional(fields, "no_data", _read_no_data, default.no_data if default else None)
+    exporter = optional(fields, "exporter", _read_exporter, default.exporter if default else None)
+    if burn is None or backlog is None or no_data is None or exporter is None:
         return None
-    return AlertWindows(burn=burn, backlog=backlog, no_data=no_data, exporter_hold_ns=hold_ns)
+    return AlertWindows(burn=burn, backlog=backlog, no_data=no_data, exporter=exporter)
 
 
 def _read_burn(node: Node) -> tuple[BurnWindow, ...]:
     rows: list[BurnWindow] = []
+    if node.is_sequence and len(node.items()) > MAX_ROWS:
+        node.problem(f"must hold {MAX_ROWS} rows at most", str(len(node.items())))
     for item in node.items():
         row = _read_row(item)
         if row is not None and any(row.long_ns == other.long_ns for other in rows):
@@ -249,8 +275,9 @@ def _read_before(node: Node) -> tuple[int, ...] | None:
     return tuple(ns for item in found if (ns := _read_window(item)) is not None) or None
 
 
-def _read_exporter(node: Node) -> int | None:
-    return optional(node.fields(required=("for",)), "for", _read_window, None)
+def _read_exporter(node: Node) -> ExporterGone | None:
+    hold_ns = optional(node.fields(required=("for",)), "for", _read_window, None)
+    return None if hold_ns is None else ExporterGone(hold_ns=hold_ns)
 
 
 def _read_window(node: Node) -> int | None:

@@ -226,6 +226,10 @@ _SLOS: Final = (
         "Declared period of the target; one of the calendar with its nominal length.",
     ),
     FamilySpec(
+        "inference_slo_period_start_timestamp_seconds", "gauge", _SLO, "seconds",
+        "Unix time at which the present period of the target began, if it is one of the calendar.",
+    ),
+    FamilySpec(
         "inference_slo_threshold_seconds", "gauge",
         (*_SLO_OBJECTIVE, "metric", "boundary", "percentile", "window"), "seconds",
         "Declared threshold of the objective.",
@@ -236,7 +240,7 @@ _SLOS: Final = (
     ),
     FamilySpec(
         "inference_slo_burn_rate", "gauge", _SLO_WINDOW, "",
-        "Share of bad requests in the window by the share that the target allows.",
+        "Share of bad requests in the window by the share that the target allows; also in the windows of `alerts`.",
     ),
 )  # fmt: skip
 

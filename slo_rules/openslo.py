@@ -26,6 +26,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from slo_rules.burn import BurnWindow
 from slo_rules.document import Node, Plain
 from slo_rules.families import FAMILY
 from slo_rules.slo import API_VERSION as OUR_VERSION
@@ -284,9 +285,10 @@ class _CannotCarry(Exception):
     """Why an SLO cannot be imported."""
 
 
-def import_slos(objects: Objects, boundaries: Collection[str]) -> Imported:
+def import_slos(objects: Objects, boundaries: Collection[str], burn: Sequence[BurnWindow] | None = None) -> Imported:
     """The SLOs that are about our metrics, and what else there is, with the reason why it is left out.
 
+    `burn` is what warnings go by, as in `read_slos`.
     What is wrong is recorded with the nodes; the result is to be used only if nothing is.
     """
     left_out = [*objects.left_out]
@@ -300,7 +302,7 @@ def import_slos(objects: Objects, boundaries: Collection[str]) -> Imported:
     left_out += map(
         _without_counterpart, (node for node in objects.nodes if _scalar(node, "kind") not in ("SLO", "SLI"))
     )
-    return Imported(read_slos(documents, boundaries, None), left_out)
+    return Imported(read_slos(documents, boundaries, None, burn), left_out)
 
 
 def _without_counterpart(node: Node) -> LeftOut:

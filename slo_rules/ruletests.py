@@ -5,18 +5,30 @@ of them. Answers are worked out from the counts alone, as on paper: bad / eligib
 an instant would depend on how Prometheus extrapolates, two steps are left to it on either side.
 
 The step is a fifth of the shortest window that the alert reads, so that a range holds six scrapes and may miss two.
-promtool evaluates a whole file at one interval, so there is one file for each step.
+promtool evaluates a whole file at one interval, so there is one file for each step. Where steps are too long for a sum
+by the hour, nothing is known of a period of the calendar.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, gcd
+from math import ceil, gcd
 from typing import Any, Final, NamedTuple
 
 from slo_rules import rules, wording
-from slo_rules.burn import LEAST_BAD, MOST_BAD, BurnWindow, least_bad
-from slo_rules.rules import HEADER, RuleSettings, alert_labels, burn_alert, of_slo, selector, to_yaml, with_runbook
+from slo_rules.burn import LEAST_BAD, MOST_BAD, BurnWindow, decimal, least_bad
+from slo_rules.rules import (
+    HEADER,
+    Group,
+    RuleSet,
+    RuleSettings,
+    alert_labels,
+    burn_alert,
+    of_slo,
+    selector,
+    to_yaml,
+    with_runbook,
+)  # fmt: skip
 from slo_rules.slo import SLO
 from slo_rules.units import HOUR_NS, SECOND_NS, format_duration
 from slo_rules.wording import Spent
@@ -31,6 +43,9 @@ GAP: Final = 2
 """Scrapes missed: less than half the short window."""
 QUIET_PER_HOUR: Final = 10
 """Requests, where the least bad count decides."""
+
+COMMON: Final = "all_slos"
+"""What the files are called whose rules belong to no SLO; no SLO has a name with an underscore."""
 
 Values = list[int | None]
 
@@ -75,30 +90,44 @@ class Case:
     alerts: tuple[Expected, ...] = ()
 
 
-def unit_tests(slos: Sequence[SLO], settings: RuleSettings, rule_file: str) -> dict[str, str]:
-    """Test files by name, for the rules of the same SLOs and settings in `rule_file` beside them."""
-    files: dict[int, list[Case]] = {}
-    for case in cases(slos, settings):
-        files.setdefault(case.step_ns, []).append(case)
-    order = [group.name for group in rules.generate(slos, settings).groups]
-    return {
-        f"tests-{format_duration(step_ns)}.yml": _file(step_ns, found, rule_file, order)
-        for step_ns, found in sorted(files.items())
+def unit_tests(slos: Sequence[SLO], settings: RuleSettings) -> dict[str, str]:
+    """Files by name: the rules of each SLO alone, as promtool goes through all rules for each test, and their tests."""
+    files: dict[str, str] = {}
+    for slo in slos:
+        groups = rules.slo_groups(slo, settings)
+        files |= _files(slo.name, groups, _slo_cases(slo, settings))
+    common = (*_backlog_cases(settings), *_exporter_cases(settings))
+    return files | _files(COMMON, rules.common_groups(settings), common)
+
+
+def _files(name: str, groups: tuple[Group, ...], found: Iterable[Case]) -> dict[str, str]:
+    rule_file = f"{name}.rules.yml"
+    by_step: dict[int, list[Case]] = {}
+    for case in found:
+        by_step.setdefault(case.step_ns, []).append(case)
+    order = [group.name for group in groups]
+    return {rule_file: rules.write_prometheus(RuleSet(groups=groups))} | {
+        f"{name}.tests-{format_duration(step_ns)}.yml": _file(step_ns, cases, rule_file, order)
+        for step_ns, cases in sorted(by_step.items())
     }
 
 
 def cases(slos: Sequence[SLO], settings: RuleSettings) -> Iterator[Case]:
     """All tests."""
     for slo in slos:
-        if slo.target is not None and slo.period_ns is not None:
-            for row, why in rules.rows(slo, settings.windows):
-                if why is None:
-                    yield from _BurnCases(slo, row, settings, slo.period_ns, slo.target).cases()
-            if slo.target < 1:
-                yield from _period_cases(slo, settings, slo.period_ns, slo.target)
-        yield from _data_cases(slo, settings)
+        yield from _slo_cases(slo, settings)
     yield from _backlog_cases(settings)
     yield from _exporter_cases(settings)
+
+
+def _slo_cases(slo: SLO, settings: RuleSettings) -> Iterator[Case]:
+    if slo.target is not None and slo.period_ns is not None:
+        for row, why in rules.rows(slo, settings.windows):
+            if why is None:
+                yield from _BurnCases(slo, row, settings, slo.period_ns, slo.target).cases()
+        if slo.target < 1:
+            yield from _period_cases(slo, settings, slo.period_ns, slo.target)
+    yield from _data_cases(slo, settings)
 
 
 # Courses of traffic
@@ -107,14 +136,20 @@ def cases(slos: Sequence[SLO], settings: RuleSettings) -> Iterator[Case]:
 def traffic(slo: SLO, *phases: Phase, instance: str = "a:9464", after: int = 0) -> dict[str, Values]:
     """The counters of one exporter, at zero after `after` steps and then after each further one."""
     labels = f'instance="{instance}", job="goodput", slo="{slo.name}"'
+    missing: Values = [None] * after
+    if not slo.objectives:
+        ended = _counted(phases, [phase.good + phase.bad for phase in phases])
+        return {f'{rules.UNJUDGED}{{{labels}, reason="not_judged"}}': missing + ended}
     counters: dict[str, list[int]] = {
         f"{rules.ELIGIBLE}{{{labels}}}": [phase.good + phase.bad for phase in phases],
         f"{rules.GOOD}{{{labels}}}": [phase.good for phase in phases],
         f'{rules.BAD}{{{labels}, failed="{_failing(slo)}"}}': [phase.bad for phase in phases],
         f'{rules.UNJUDGED}{{{labels}, reason="unknown_value"}}': [phase.unknown for phase in phases],
     }
-    missing: Values = [None] * after
-    return {name: missing + _counted(phases, amounts) for name, amounts in counters.items()}
+    series = {name: missing + _counted(phases, amounts) for name, amounts in counters.items()}
+    if slo.calendar is not None:
+        series[f"{rules.PERIOD_START}{{{labels}}}"] = missing + _counted(phases, [0] * len(phases))
+    return series
 
 
 def _counted(phases: Iterable[Phase], amounts: Iterable[int]) -> Values:
@@ -191,7 +226,7 @@ class _BurnCases:
         text = wording.burning(self.slo, row, self.period_ns, self.target, spent)
         labels = alert_labels(
             self.slo,
-            severity=row.severity,
+            severity=rules.severity_of(self.slo, row),
             long_window=format_duration(row.long_ns),
             short_window=format_duration(row.short_ns),
         )
@@ -219,11 +254,11 @@ class _BurnCases:
         burn = of_slo(self.slo, rules.BURN, "ratio_rate", self.row.long_ns)
         right = Fraction(1, 3) / (1 - self.target)
         firing = Fraction(1, 3) > self.ratio
-        value = floor(right * 10 + Fraction(1, 2)) / 10
+        near = f"abs({burn} - {decimal(right)}) < bool {decimal(right / 50)}"
         return self.case(
             "an exporter that appears half-way counts from there",
             series,
-            Check(2 * half, f"round({burn}, 0.1)", value, selector(self.slo)),
+            Check(2 * half, near, 1, selector(self.slo)),
             self.at(2 * half, firing),
         )
 
@@ -257,7 +292,9 @@ def all_bad(slo: SLO, ns: int, step_ns: int, period_ns: int, target: Fraction) -
         eligible=requests,
         attainment="0.00",
         lasts=f"{float(period_ns * budget / HOUR_NS):.1f}",
-        left=f"{float(100 - 100 / budget):.0f}",
+        left=f"{float(100 - 100 / budget):.0f}"
+        if slo.calendar is None or 2 * step_ns < rules.CALENDAR_SLICE_NS
+        else "?",
         failed=wording.failed_most(wording.cause(slo, _failing(slo)), requests),
     )
 
@@ -266,9 +303,16 @@ def all_bad(slo: SLO, ns: int, step_ns: int, period_ns: int, target: Fraction) -
 
 
 def _period_cases(slo: SLO, settings: RuleSettings, period_ns: int, target: Fraction) -> Iterator[Case]:
-    step_ns, name = period_ns // PERIOD_STEPS // SECOND_NS * SECOND_NS or SECOND_NS, rules.BELOW_TARGET
-    end = ceil(Fraction(period_ns, step_ns)) + SLACK
-    text = wording.below_target(slo, period_ns, target, all_bad(slo, period_ns, step_ns, period_ns, target))
+    """One step of a calendar is a fifth of a slice, so that a hundred are twenty slices."""
+    name = rules.BELOW_TARGET
+    if slo.calendar is None:
+        step_ns, bad_steps = period_ns // PERIOD_STEPS // SECOND_NS * SECOND_NS or SECOND_NS, 10
+        end = ceil(Fraction(period_ns, step_ns)) + SLACK
+        spent = all_bad(slo, period_ns, step_ns, period_ns, target)
+    else:
+        step_ns, bad_steps, end = rules.CALENDAR_SLICE_NS // STEPS_IN_SHORT, 50, 100
+        spent = all_bad(slo, end * step_ns, step_ns, period_ns, target)
+    text = wording.below_target(slo, target, spent)
     expected = Expected(end, name, alert_labels(slo, severity="ticket"), with_runbook(text, settings, name, slo.name))
 
     def case(claim: str, phases: Sequence[Phase], *checks: Check, alerts: tuple[Expected, ...] = ()) -> Case:
@@ -276,12 +320,30 @@ def _period_cases(slo: SLO, settings: RuleSettings, period_ns: int, target: Frac
         return Case(name=claim, step_ns=step_ns, series=traffic(slo, *phases), checks=checks, alerts=alerts)
 
     yield case("all bad fires, and says so", [Phase(end, bad=MANY)], alerts=(expected,))
-    bad = int(MANY * (1 - target) / 2)
-    yield case("half the budget is silent", [Phase(20, MANY - bad, bad)], is_firing(20, name, False, slo))
+    bad, after = int(MANY * (1 - target) / 2), 2 * bad_steps
+    yield case("half the budget is silent", [Phase(after, MANY - bad, bad)], is_firing(after, name, False, slo))
     # Twice as many requests, by 1 / budget, as were bad: half of the budget is left.
-    recovery = [Phase(10, bad=MANY), Phase(10, int(MANY * 2 / (1 - target)))]
-    checks = (is_firing(10, name, True, slo), is_firing(20, name, False, slo))
+    recovery = [Phase(bad_steps, bad=MANY), Phase(bad_steps, int(MANY * 2 / (1 - target)))]
+    checks = (is_firing(bad_steps, name, True, slo), is_firing(after, name, False, slo))
     yield case("resolves when enough good requests have come", recovery, *checks)
+    if slo.calendar is not None:
+        left = of_slo(slo, rules.BUDGET, rules.ratio_of(slo.calendar), slo.calendar)
+        whole = Check(after, f"sum({left})", 1)
+        turned = case(
+            "resolves when a period begins", [Phase(bad_steps, bad=MANY), Phase(bad_steps, MANY)], *checks, whole
+        )
+        yield replace(turned, series=_turning(turned.series, step_ns, bad_steps))
+
+
+def _turning(series: Mapping[str, Values], step_ns: int, turn: int) -> dict[str, Values]:
+    """The same, and a period of the calendar begins with the step `turn`."""
+    start_s = turn * step_ns // SECOND_NS
+    return {
+        name: [start_s if place > turn else value for place, value in enumerate(values)]
+        if name.startswith(rules.PERIOD_START)
+        else values
+        for name, values in series.items()
+    }
 
 
 # Data
@@ -293,7 +355,8 @@ def _data_cases(slo: SLO, settings: RuleSettings) -> Iterator[Case]:
     step_ns = common // ceil(Fraction(STEPS_IN_SHORT * common, rule.window_ns))
     window, before, *rest = (ns // step_ns for ns in (rule.window_ns, *rule.before_ns))
     yield from _no_data_cases(slo, settings, step_ns, window, before, rest)
-    yield from _unjudged_cases(slo, settings, step_ns, window)
+    if slo.objectives:
+        yield from _unjudged_cases(slo, settings, step_ns, window)
 
 
 def _no_data_cases(
@@ -354,7 +417,7 @@ def _backlog_cases(settings: RuleSettings) -> Iterator[Case]:
         name=f"{name}: fires while arrivals exceed completions, and resolves",
         step_ns=step_ns,
         series=series,
-        checks=(is_firing(hold - SLACK, name, False), is_firing(ends, name, False)),
+        checks=(is_firing(max(0, hold - SLACK), name, False), is_firing(ends, name, False)),
         alerts=(expected,),
     )
     steady = _flows([(fires, arriving, arriving)])
@@ -378,7 +441,7 @@ def _flows(phases: Sequence[tuple[int, int, int]]) -> dict[str, Values]:
 def _exporter_cases(settings: RuleSettings) -> Iterator[Case]:
     windows = settings.windows
     hold, labels = STEPS_IN_SHORT, {"instance": "a:9464", "job": "goodput"}
-    step_ns = windows.exporter_hold_ns // hold
+    step_ns = windows.exporter.hold_ns // hold
     where = '{instance="a:9464", job="goodput"}'
     info = f'{rules.BUILD_INFO}{{instance="a:9464", job="goodput", version="1", compiled="true"}}'
     bad = hold + SLACK

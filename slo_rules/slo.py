@@ -33,6 +33,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final, Literal
 
+from slo_rules.burn import BurnWindow, built_in, obstacle
 from slo_rules.document import Node, optional
 from slo_rules.template import Templates, is_template, read_templates
 from slo_rules.units import DAY_NS, HOUR_NS, SECOND_NS, format_decimal, format_duration
@@ -149,7 +150,10 @@ class Policies:
     """What counts in the cases that a threshold does not settle."""
 
     single_token: SingleToken = "not_applicable"
-    """Whether an answer of one token, which has no TPOT, is judged on its other limits or breaks that of TPOT."""
+    """Whether an answer of one token, which has no TPOT, is judged on its other limits or breaks that of TPOT.
+
+    Either way it enters no percentile: those rank values, and there is none.
+    """
     cancelled: Cancelled = "excluded_unless_broken"
     """Whether a request that the client gave up counts: as bad if a limit was broken by then, never, or as bad."""
     unknown: Unknown = "excluded"
@@ -197,20 +201,24 @@ class SLO:
         return frozenset(own if self.boundary is None else {*own, self.boundary})
 
 
-def read_slos(nodes: Sequence[Node], boundaries: Collection[str], labels: Collection[str] | None) -> list[SLO]:
+def read_slos(
+    nodes: Sequence[Node],
+    boundaries: Collection[str],
+    labels: Collection[str] | None,
+    burn: Sequence[BurnWindow] | None = None,
+) -> list[SLO]:
     """The SLOs of the documents of all files together, as their names are unique across files.
 
-    `boundaries` and `labels` are the known ones; labels None means that any label may be selected. What is wrong is
-    recorded with the nodes, and the result is to be used only if nothing is.
+    `boundaries` and `labels` are the known ones; labels None means that any label may be selected. A row of `burn`, by
+    default of the built-in windows, that cannot be an alert of an SLO is warned of. What is wrong is recorded with the
+    nodes, and the result is to be used only if nothing is.
     """
-    slos: dict[str, SLO] = {}
     templates = read_templates(nodes)
-    for node in nodes:
-        slo = None if is_template(node) else _read_slo(node, boundaries, labels, slos, templates)
-        if slo is not None:
-            slos[slo.name] = slo
+    burn = built_in().burn if burn is None else burn
+    taken: set[str] = set()
+    read = [_read_slo(node, boundaries, labels, taken, templates, burn) for node in nodes if not is_template(node)]
     templates.warn_of_unused()
-    return list(slos.values())
+    return [slo for slo in read if slo is not None]
 
 
 def minimum_samples(policy: int | Literal["auto"], percentile: Fraction) -> int:
@@ -230,14 +238,16 @@ def _read_slo(
     node: Node,
     boundaries: Collection[str],
     labels: Collection[str] | None,
-    taken: Collection[str],
+    taken: set[str],
     templates: Templates,
+    burn: Sequence[BurnWindow],
 ) -> SLO | None:
     fields = node.fields(required=("apiVersion", "kind", "metadata", "spec"))
     optional(fields, "apiVersion", lambda n: n.choice(API_VERSION), "")
     optional(fields, "kind", lambda n: n.choice(KIND), "")
     metadata = fields["metadata"].fields("labels", required=("name",)) if "metadata" in fields else {}
     name = optional(metadata, "name", lambda n: _read_name(n, taken), "")
+    taken.add(name)
     if "spec" not in fields:
         return None
     spec, inherited = templates.fields(fields["spec"], KEYS)
@@ -262,7 +272,7 @@ def _read_slo(
         boundary=boundary,
         objectives=objectives,
     )
-    _advise(slo, spec)
+    _advise(slo, spec, burn)
     return slo if slo.name and (slo.objectives or slo.workload == "batch") else None
 
 
@@ -316,6 +326,7 @@ def _read_name(node: Node, taken: Collection[str]) -> str | None:
     name = node.text(pattern=_NAME, rule=rule)
     if name in taken:
         node.problem("must be the name of one SLO only, in all files")
+        return None
     return name
 
 
@@ -531,16 +542,13 @@ def _limit(group: Sequence[_Draft]) -> int | None:
 
 # Warnings
 
-ALERTING_BURNS: Final = (
-    (Fraction(2, 100), HOUR_NS), (Fraction(5, 100), 6 * HOUR_NS), (Fraction(10, 100), DAY_NS),
-    (Fraction(10, 100), 3 * DAY_NS),
-)  # fmt: skip
-"""What share of the budget, used within what time, raises an alert: the SRE workbook's, chapter 5, and sloth's."""
+LEAST_FACTOR: Final = Fraction(1, 2)
+"""Of a burn rate: an alert on less is one on requests that go as promised."""
 NOTABLE_PER_SECOND: Final = 1
 """Requests a second beyond which the author is told how many an objective needs, where no traffic is expected."""
 
 
-def _advise(slo: SLO, spec: Mapping[str, Node]) -> None:
+def _advise(slo: SLO, spec: Mapping[str, Node], burn: Sequence[BurnWindow]) -> None:
     """Warn of what the SLO states and no traffic, or not the expected one, can make true."""
     items = spec["objectives"].items() if "objectives" in spec and spec["objectives"].is_sequence else []
     if len(items) == len(slo.objectives):
@@ -551,7 +559,7 @@ def _advise(slo: SLO, spec: Mapping[str, Node]) -> None:
     if slo.policies.single_token == "fail" and "tpot" not in limits and "policies" in spec:
         spec["policies"].warn(f"{slo.name}: single_token matters only where tpot limits a request, and none does")
     if "goodput" in spec:
-        for advice in _goodput_advice(slo):
+        for advice in _goodput_advice(slo, burn):
             spec["goodput"].warn(f"{slo.name}: {advice}")
 
 
@@ -575,7 +583,7 @@ def needed_samples(percentile: Fraction) -> int:
     return 1 if percentile >= 100 else math.ceil(100 / (100 - percentile))
 
 
-def _goodput_advice(slo: SLO) -> Iterator[str]:
+def _goodput_advice(slo: SLO, burn: Sequence[BurnWindow]) -> Iterator[str]:
     if slo.target is None or slo.period_ns is None:
         return
     if slo.objectives and not any(objective.per_request for objective in slo.objectives):
@@ -583,15 +591,16 @@ def _goodput_advice(slo: SLO) -> Iterator[str]:
     if slo.target == 1:
         yield "a target of 100% leaves no error budget: the first bad request exhausts it, and no burn rate is defined"
         return
-    budget, target = 1 - slo.target, f"{format_decimal(slo.target * 100)}%"
-    for share, window_ns in ALERTING_BURNS:
-        factor = share * slo.period_ns / window_ns
-        if window_ns < slo.period_ns and 1 / budget <= factor:
+    for row in burn:
+        factor = row.factor(slo.period_ns)
+        if row.long_ns < slo.period_ns and (why := obstacle(row, slo.period_ns, slo.target)):
+            yield f"there is no {row.text}: {why}"
+        elif row.long_ns < slo.period_ns and factor < LEAST_FACTOR:
             yield (
-                f"an alert on a burn rate of {float(factor):.4g} ({float(share) * 100:g}% of the budget in "
-                f"{format_duration(window_ns)}) can never fire: at {target} the fastest burn is {float(1 / budget):.4g}"
+                f"the {row.text} fires at a burn rate of {float(factor):.2g} already, at which the budget lasts longer "
+                f"than its period of {format_duration(slo.period_ns)}: `alerts` should have windows for it"
             )
     if slo.expected_per_hour is not None:
-        allowed = budget * slo.expected_per_hour * slo.period_ns / HOUR_NS
+        allowed = (1 - slo.target) * slo.expected_per_hour * slo.period_ns / HOUR_NS
         if allowed < 1:
             yield f"about {float(allowed):.2g} bad requests are allowed in the period, so one overspends the budget"

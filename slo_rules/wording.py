@@ -43,7 +43,7 @@ class Spent(NamedTuple):
 
 def burning(slo: SLO, row: BurnWindow, period_ns: int, target: Fraction, spent: Spent) -> Annotations:
     """The budget burns faster than a row of the table allows."""
-    long, short, period = (format_duration(ns) for ns in (row.long_ns, row.short_ns, period_ns))
+    long, short = (format_duration(ns) for ns in (row.long_ns, row.short_ns))
     return {
         "summary": (
             f"SLO {slo.name} uses up its error budget {spent.burn} times as fast as its target allows "
@@ -51,22 +51,22 @@ def burning(slo: SLO, row: BurnWindow, period_ns: int, target: Fraction, spent: 
         ),
         "description": (
             f"In the last {long}, {spent.bad} of {spent.eligible} requests were not good, and {spent.attainment} % "
-            f"were; the target is {percent(target)} % over {period}.{spent.failed} At this rate the error budget "
-            f"of {period} lasts {spent.lasts} hours; {spent.left} % of it is left. {population(slo)}"
+            f"were; the target is {percent(target)} % over {period(slo)}.{spent.failed} At this rate the error budget "
+            f"of {period(slo)} lasts {spent.lasts} hours; {spent.left} % of it is left. {population(slo)}"
         ),
     }
 
 
-def below_target(slo: SLO, period_ns: int, target: Fraction, spent: Spent) -> Annotations:
+def below_target(slo: SLO, target: Fraction, spent: Spent) -> Annotations:
     """The budget is used up: over the whole period fewer requests were good than promised."""
-    period = format_duration(period_ns)
+    since = f"In the last {period(slo)}" if slo.calendar is None else f"Since {period(slo)} began"
     return {
         "summary": (
-            f"Goodput of SLO {slo.name} is below its target: {spent.attainment} % of the requests of {period} were "
-            f"good, {percent(target)} % should be."
+            f"Goodput of SLO {slo.name} is below its target: {spent.attainment} % of the requests of {period(slo)} "
+            f"were good, {percent(target)} % should be."
         ),
         "description": (
-            f"In the last {period}, {spent.bad} of {spent.eligible} requests were not good. The error budget is used "
+            f"{since}, {spent.bad} of {spent.eligible} requests were not good. The error budget is used "
             f"up: {spent.left} % of it is left.{spent.failed} {population(slo)}"
         ),
     }
@@ -112,7 +112,7 @@ def backlog(windows: AlertWindows, klass: str, boundary: str, growth: str) -> An
 
 def exporter_down(job: str, instance: str, windows: AlertWindows) -> Annotations:
     """A known exporter does not answer."""
-    hold = format_duration(windows.exporter_hold_ns)
+    hold = format_duration(windows.exporter.hold_ns)
     return {
         "summary": f"The goodput exporter {instance} ({job}) does not answer.",
         "description": f"It has not been scraped for {hold}. Requests that it would have seen are not judged.",
@@ -121,7 +121,7 @@ def exporter_down(job: str, instance: str, windows: AlertWindows) -> Annotations
 
 def exporter_absent(windows: AlertWindows) -> Annotations:
     """No exporter at all."""
-    hold = format_duration(windows.exporter_hold_ns)
+    hold = format_duration(windows.exporter.hold_ns)
     return {
         "summary": "There is no goodput exporter: no SLO is measured.",
         "description": f"For {hold}, nothing that Prometheus scrapes was a goodput exporter.",
@@ -133,7 +133,7 @@ def exporter_reload(job: str, instance: str, windows: AlertWindows) -> Annotatio
     return {
         "summary": f"The goodput exporter {instance} ({job}) could not read its files.",
         "description": (
-            f"For {format_duration(windows.exporter_hold_ns)} it has gone by the files that it read before. "
+            f"For {format_duration(windows.exporter.hold_ns)} it has gone by the files that it read before. "
             "Its log has the mistakes; so has `goodput-exporter check`."
         ),
     }
@@ -160,6 +160,11 @@ def limit(objective: Objective) -> str:
     """An objective as the limit of a request."""
     words = METRIC_WORDS[objective.metric]
     return f"{words} above {format_duration(objective.threshold_ns)} at {objective.boundary}"
+
+
+def period(slo: SLO) -> str:
+    """What the target is measured over."""
+    return format_duration(slo.period_ns or 0) if slo.calendar is None else f"the {slo.calendar.unit}"
 
 
 def population(slo: SLO) -> str:

@@ -116,16 +116,20 @@ MAPPINGS = {
     "labels.NAME": "labels: {tenant: {zzz: 1}}",
     "classes[]": "classes: [{zzz: 1}]",
     "sources.scrape[]": "sources: {scrape: [{zzz: 1}]}",
+    "alerts.burn[]": "alerts: {burn: [{zzz: 1}]}",
+    "alerts.backlog": "alerts: {backlog: {zzz: 1}}",
+    "alerts.no_data": "alerts: {no_data: {zzz: 1}}",
+    "alerts.exporter": "alerts: {exporter: {zzz: 1}}",
     **{
         name: f"{name}: {{zzz: 1}}"
-        for name in ("receive", "web", "windows", "join", "align", "tpot", "limits", "requests")
+        for name in ("receive", "web", "stop", "windows", "alerts", "join", "align", "tpot", "limits", "requests")
     },
 }
 """Every mapping of the configuration file, with a key that it does not know."""
 
 
 def test_every_setting_is_in_the_table(script: Any) -> None:
-    listed = {key for key, _, _ in script.settings()}
+    listed = {key.removesuffix("[]") for key, _, _ in script.settings()}
     tops = {re.split(r"[.\[]", key)[0] for key in listed}
     assert tops == known_settings("zzz: 1")
     for name, yaml in MAPPINGS.items():

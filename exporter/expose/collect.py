@@ -18,6 +18,7 @@ from exporter.report import (
     ENDED_SLOT,
     PERCENTILES,
     SECOND,
+    burn_rates,
     objective_verdict,
     pending_at,
     percentile_bounds,
@@ -26,7 +27,6 @@ from exporter.report import (
 from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
-from slo_rules.slo import SLO
 from slo_rules.units import format_decimal, format_duration
 from slo_rules.vocabulary import FATES, FATES_OF_RECORDS, METRICS, OUTCOMES, VERDICTS
 
@@ -264,13 +264,12 @@ class _Scrape:
         bounds: list[Point] = []
         goodput: list[Point] = []
         tokens: list[Point] = []
-        burns: list[Point] = []
         ended: list[Point] = []
         output: list[Point] = []
         undecided = self.tally.flights.undecided()
-        for slo, length, labels, slots in self._in_windows():
+        for length, labels, slots in self._in_windows():
             good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
-            unknown += pending_at(self.tally.windows.windows[length].end_ns, undecided.get(slo.name, ()))
+            unknown += pending_at(self.tally.windows.windows[length].end_ns, undecided.get(labels[0], ()))
             share = verdict.attainment(good, good + bad)
             between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
             ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
@@ -285,22 +284,24 @@ class _Scrape:
             if good + bad + unknown:
                 goodput.append(Point(labels, units(good) / (length / SECOND)))
                 tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
-            burn = None if slo.target is None else verdict.burn_rate(good, good + bad, slo.target)
-            if burn is not None:
-                burns.append(Point(labels, float(burn)))
         yield self.family("inference_slo_attainment_ratio", attainments)
         yield self.family("inference_slo_attainment_bound_ratio", bounds)
         yield self.family("inference_slo_goodput_requests_per_second", goodput)
         yield self.family("inference_slo_goodput_output_tokens_per_second", tokens)
         yield self.family("inference_slo_completions_per_second", ended)
         yield self.family("inference_slo_output_tokens_per_second", output)
-        yield self.family("inference_slo_burn_rate", burns)
+        yield self.family("inference_slo_burn_rate", self._burn_rates())
 
-    def _in_windows(self) -> Iterator[tuple[SLO, int, tuple[str, str], Mapping[int, int]]]:
+    def _burn_rates(self) -> Iterator[Point]:
+        for slo in self.tally.slos:
+            for length, burn in burn_rates(self.tally, slo).items():
+                yield Point((slo.name, format_duration(length)), float(burn))
+
+    def _in_windows(self) -> Iterator[tuple[int, tuple[str, str], Mapping[int, int]]]:
         for slo in self.tally.slos:
             number = self.tally.number("slo", slo.name)
             for length in self.tally.window_lengths:
-                yield slo, length, (slo.name, format_duration(length)), self.tally.windows.slots(length, number)
+                yield length, (slo.name, format_duration(length)), self.tally.windows.slots(length, number)
 
     def _verdicts(self) -> Iterator[Point]:
         for slo in self.tally.slos:
@@ -325,6 +326,7 @@ class _Scrape:
         yield self.family("inference_slo_target_ratio", targets)
         periods = (Point((slo.name,), slo.period_ns / SECOND) for slo in slos if slo.period_ns is not None)
         yield self.family("inference_slo_period_seconds", periods)
+        yield self.family("inference_slo_period_start_timestamp_seconds", self._period_starts())
         yield self.family("inference_slo_threshold_seconds", self._thresholds())
         yield self.family("inference_slo_error_budget_remaining_ratio", self._budgets())
 
@@ -334,6 +336,13 @@ class _Scrape:
                 percentile, window = format_decimal(each.percentile), format_duration(each.window_ns)
                 labels = (slo.name, each.name, each.metric, each.boundary, percentile, window)
                 yield Point(labels, each.threshold_ns / SECOND)
+
+    def _period_starts(self) -> Iterator[Point]:
+        """Of periods of the calendar: rules cannot know it, as Prometheus knows no time zones."""
+        as_of_ns = self.tally.as_of_ns
+        for slo in self.tally.slos if as_of_ns is not None else ():
+            if slo.calendar is not None:
+                yield Point((slo.name,), slo.calendar.bounds(as_of_ns or 0)[0] / SECOND)
 
     def _budgets(self) -> Iterator[Point]:
         """Of the present period, what this program has seen; rules over the counters outlive it."""

@@ -17,7 +17,11 @@ OBJECTIVE = "  objectives: [{metric: ttft, boundary: model, percentile: 95, thre
     ("rest", "code", "said"),
     [
         ("", 0, "1 file without a mistake"),
-        ("  goodput: {target: 90%}\n", 0, "warning: slo.yaml:6:12 spec.goodput: chat: an alert on a burn rate of 14.4"),
+        (
+            "  goodput: {target: 90%}\n",
+            0,
+            "warning: slo.yaml:6:12 spec.goodput: chat: there is no page over 1h and 5m: a burn rate above 14.4",
+        ),
         ("  goodput: {target: 90}\n", 1, "slo.yaml:6:21 spec.goodput.target: must be a percentage or a ratio"),
         ("  selector: {tenant: a}\n", 1, "slo.yaml:6:14 spec.selector.tenant: must be one of: class, model"),
     ],

@@ -40,6 +40,15 @@ def test_an_slo_goes_out_as_openslo_and_comes_back_as_it_was(files: Path) -> Non
     assert (imported.exit_code, imported.stdout, imported.stderr) == (0, SLO, "")
 
 
+def test_what_can_hardly_be_meant_is_warned_of_where_it_stands_in_the_openslo_file(files: Path) -> None:
+    Path("openslo.yaml").write_text(run("export", "slo.yaml").stdout.replace("0.99", "0.9"), encoding="utf-8")
+    result = run("import", "openslo.yaml")
+    assert result.exit_code == 0
+    assert "target: 90%" in result.stdout
+    assert result.stderr.startswith("warning: openslo.yaml:")
+    assert "goodput: chat: there is no page over 1h and 5m: a burn rate above 14.4 cannot be reached" in result.stderr
+
+
 def test_sloth_is_another_format(files: Path) -> None:
     result = run("export", "slo.yaml", "--format", "sloth")
     assert result.exit_code == 0

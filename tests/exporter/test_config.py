@@ -18,6 +18,7 @@ from exporter.config import (
     Scrape,
     Settings,
     Sources,
+    Stop,
     Tpot,
     Web,
     Windows,
@@ -81,6 +82,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert Settings() == Settings(
         receive=Receive(grpc=Address("127.0.0.1", 4317), http=Address("127.0.0.1", 4318), max_body=20 * 1024**2),
         web=Web(listen=Address("", 9464), enable_lifecycle=False),
+        stop=Stop(grace_ns=25 * SECOND),
         profiles=(),
         publish=("client", "end_to_end", "service", "model"),
         boundaries=(),
@@ -104,6 +106,7 @@ def test_every_key_changes_its_setting() -> None:
     text = """\
 receive: {grpc: "[::1]:1", http: ":0", max_body: 1MiB}
 web: {listen: "localhost:80", enable_lifecycle: true}
+stop: {grace: 50s}
 publish: [model]
 windows: {durations: [10m, 30s], delay: 0s, lateness: 5m}
 join: {grace: 0s, max_open: 5, max_age: 1h}
@@ -118,6 +121,7 @@ sources: {scrape: [{url: "https://gpu-1.example.org/metrics", every: 1m}]}
     assert settings(text) == Settings(
         receive=Receive(grpc=Address("::1", 1), http=Address("", 0), max_body=2**20),
         web=Web(listen=Address("localhost", 80), enable_lifecycle=True),
+        stop=Stop(grace_ns=50 * SECOND),
         publish=("model",),
         windows=Windows(durations_ns=(30 * SECOND, 10 * MINUTE), delay_ns=0, lateness_ns=5 * MINUTE),
         join=Join(grace_ns=0, max_open=5, max_age_ns=60 * MINUTE),
@@ -195,6 +199,7 @@ def test_a_profile_that_is_named_must_exist_but_a_pattern_may_match_nothing(tmp_
         ("recieve: {}", "1:1 recieve: must be a known key: receive, web, "),
         ('web: {listen: "9464"}', "1:15 web.listen: must be host:port with a port up to 65535, such as 127.0.0.1:4317"),
         ("web: {listen: 'a:70000'}", "1:15 web.listen: must be host:port"),
+        ("stop: {grace: 25}", "1:15 stop.grace: must be a duration with its unit"),
         ("receive: {max_body: 20}", "1:21 receive.max_body: must be a size with its unit"),
         ("receive: {max_body: 2GiB}", "1:21 receive.max_body: must be at least 1KiB and at most 1GiB"),
         ("publish: [modle]", "1:11 publish[0]: must be one of: client, end_to_end, service, model (did you mean"),

@@ -32,7 +32,7 @@ def slo_file(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_rules_go_to_standard_output_and_what_is_left_out_to_standard_error(checkout: Path, name: str) -> None:
-    folder = checkout / "tests" / "golden" / "rules" / name
+    folder = checkout / "tests" / "golden" / "slos" / name
     result = run("generate", folder / "slo.yaml", "--runbook-url", RUNBOOK)
     assert result.exit_code == 0
     assert result.stdout == (folder / "goodput.rules.yml").read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def test_several_files_make_one_set_of_rules(slo_file: Path, tmp_path: Path) -> 
     [
         (("--scrape-interval", "2m"), "window 5m must be at least 8m"),
         (("--scrape-interval", "15"), "must be a duration with its unit"),
-        (("--windows", "nowhere.yaml"), "nowhere.yaml:1:1"),
+        (("--config.file", "nowhere.yaml"), "nowhere.yaml:1:1"),
         (("--label", "release"), "must be NAME=VALUE, found release"),
         (("--output", "no/such/folder/rules.yml"), "No such file or directory"),
     ],
@@ -81,16 +81,20 @@ def test_mistakes_in_an_slo_file_are_told_with_their_places(slo_file: Path) -> N
     assert result.stderr.startswith(f"{slo_file}:5:")
 
 
-def test_windows_of_one_s_own_come_from_a_file(slo_file: Path, tmp_path: Path) -> None:
-    windows = tmp_path / "windows.yaml"
-    windows.write_text(
-        "apiVersion: goodput/v1\nkind: AlertWindows\n"
-        "spec: {burn: [{severity: page, long: 30m, short: 2m, budget: 1%}]}\n",
-        encoding="utf-8",
-    )
-    text = run("generate", slo_file, "--windows", windows).stdout
+def test_windows_of_one_s_own_come_from_the_configuration(slo_file: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("alerts: {burn: [{severity: page, long: 30m, short: 2m, budget: 1%}]}\n", encoding="utf-8")
+    text = run("generate", slo_file, "--config.file", config).stdout
     assert "slo:inference_slo_attainment:ratio_rate30m" in text
     assert "slo:inference_slo_attainment:ratio_rate6h" not in text
+
+
+def test_a_mistake_in_the_windows_is_told_with_its_place(slo_file: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("alerts:\n  burn: [{severity: page, long: 5m, short: 1h, budget: 1%}]\n", encoding="utf-8")
+    result = run("generate", slo_file, "--config.file", config)
+    assert result.exit_code == 2
+    assert f"{config}:2:10 alerts.burn[0]: must have a short window below the long one" in result.stderr
 
 
 @pytest.mark.needs("promtool")
@@ -99,9 +103,11 @@ def test_tests_are_written_and_passed(slo_file: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "SUCCESS" in result.stdout
     assert sorted(path.name for path in (tmp_path / "made").iterdir()) == [
+        "all_slos.rules.yml",
+        "all_slos.tests-1m.yml",
+        "chat.rules.yml",
+        "chat.tests-12m.yml",
         RULE_FILE,
-        "tests-12m.yml",
-        "tests-1m.yml",
     ]
 
 
@@ -111,7 +117,7 @@ def test_without_promtool_tests_are_written_and_it_is_said_that_they_did_not_run
     result = run("test", slo_file, "--output", tmp_path / "made", "--promtool", "no-such-promtool")
     assert result.exit_code == 0
     assert "not run: there is no no-such-promtool" in result.stderr
-    assert (tmp_path / "made" / "tests-1m.yml").exists()
+    assert (tmp_path / "made" / "chat.tests-12m.yml").exists()
 
 
 def test_a_failed_test_ends_with_one(slo_file: Path, tmp_path: Path) -> None:

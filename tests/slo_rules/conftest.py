@@ -18,7 +18,7 @@ from slo_rules.vocabulary import BOUNDARIES
 @pytest.fixture(params=["chat", "agent", "batch"])
 def example(checkout: Path, request: pytest.FixtureRequest) -> Path:
     """A folder with an SLO file and everything that is generated from it."""
-    return checkout / "tests" / "golden" / "rules" / str(request.param)
+    return checkout / "tests" / "golden" / "slos" / str(request.param)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Alert windows: the numbers of the SRE workbook and of sloth, and the guard against chance, by hand."""
 
+from dataclasses import replace
 from fractions import Fraction
 from math import comb
 from pathlib import Path
@@ -11,6 +12,7 @@ from slo_rules.burn import (
     MOST_BAD,
     AlertWindows,
     BurnWindow,
+    ExporterGone,
     built_in,
     decimal,
     least_bad,
@@ -18,11 +20,10 @@ from slo_rules.burn import (
     read_windows,
     steps,
 )
-from slo_rules.document import Problems
+from slo_rules.document import Problem, read
 from slo_rules.units import DAY_NS, HOUR_NS, MINUTE_NS, parse_duration
 
 MONTH_NS = 30 * DAY_NS
-HEAD = "apiVersion: goodput/v1\nkind: AlertWindows\nspec:\n"
 ROW = "{severity: page, long: 1h, short: 5m, budget: 2%}"
 
 
@@ -46,10 +47,10 @@ def factors(period_ns: int, rows: tuple[BurnWindow, ...]) -> list[Fraction]:
     return [row.factor(period_ns) for row in rows]
 
 
-def problems(text: str) -> list[str]:
-    with pytest.raises(Problems) as caught:
-        read_windows(text, "windows.yaml", {}, built_in())
-    return [str(problem) for problem in caught.value.items]
+def read_text(text: str) -> tuple[AlertWindows | None, list[str]]:
+    found: list[Problem] = []
+    (node,) = read(text, "config.yaml", found, {})
+    return read_windows(node), [str(problem) for problem in found]
 
 
 @pytest.mark.parametrize("name", ["google-28d", "google-30d"])
@@ -131,34 +132,34 @@ def test_a_target_of_all_leaves_nothing_to_burn() -> None:
     assert "no error budget" in str(obstacle(row(), MONTH_NS, Fraction(1)))
 
 
-def test_a_window_longer_than_the_period_is_an_obstacle() -> None:
-    assert "longer than the period of 1d" in str(obstacle(row(long_ns=3 * DAY_NS), DAY_NS, Fraction("0.99")))
+def test_a_window_as_long_as_the_period_is_an_obstacle() -> None:
+    for days in (1, 3):
+        assert "not shorter than the period of 1d" in str(
+            obstacle(row(long_ns=days * DAY_NS), DAY_NS, Fraction("0.99"))
+        )
 
 
-def test_a_file_replaces_the_sections_that_it_has() -> None:
-    read = read_windows(f"{HEAD}  burn: [{ROW}]\n", "windows.yaml", {}, built_in())
-    assert read == AlertWindows(
-        burn=(row(),),
-        backlog=built_in().backlog,
-        no_data=built_in().no_data,
-        exporter_hold_ns=built_in().exporter_hold_ns,
-    )
+def test_a_section_that_is_not_given_is_the_built_in_one() -> None:
+    assert read_text(f"burn: [{ROW}]") == (replace(built_in(), burn=(row(),)), [])
+    assert read_text("exporter: {for: 1m}") == (replace(built_in(), exporter=ExporterGone(hold_ns=MINUTE_NS)), [])
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"{HEAD}  burn: [{ROW}, {ROW}]", "another long window"),
-        (f"{HEAD}  burn: [{ROW.replace('5m', '2h')}]", "short window below the long one, found 2h"),
-        (f"{HEAD}  burn: [{ROW.replace('5m', '5s500ms')}]", "whole seconds"),
-        (f"{HEAD}  burn: [{ROW.replace('5m', '5')}]", "duration with its unit"),
-        (f"{HEAD}  burn: [{ROW.replace('page', 'pager')}]", "page, ticket"),
-        (f"{HEAD}  no_data: {{window: 1h, before: [], requests: 5}}", "at least one duration"),
-        (f"{HEAD}  exporter: {{for: 5m, long: 3m}}", "long"),
-        (f"{HEAD}  {{}}\n---\na: b", "only document"),
+        (f"burn: [{ROW}, {ROW}]", "config.yaml:1:59 burn[1]: must have another long window than the rows before it"),
+        (f"burn: [{ROW.replace('5m', '2h')}]", "config.yaml:1:8 burn[0]: must have a short window below the long one"),
+        (f"burn: [{ROW.replace('5m', '5s500ms')}]", "config.yaml:1:42 burn[0].short: must be whole seconds"),
+        (f"burn: [{ROW.replace('5m', '5')}]", "burn[0].short: must be a duration with its unit"),
+        (f"burn: [{ROW.replace('page', 'pager')}]", "burn[0].severity: must be one of: page, ticket"),
+        (f"burn: [{ROW.replace(', budget: 2%', '')}]", "burn[0].budget: must be given"),
+        ("burn: [" + ", ".join(ROW.replace("1h", f"{hours}h") for hours in range(1, 18)) + "]", "must hold 16 rows"),
+        ("no_data: {window: 1h, before: [], requests: 5}", "no_data.before: must hold at least one duration"),
+        ("exporter: {for: 5m, long: 3m}", "exporter.long: must be a known key: for"),
+        ("windows: {}", "must be a known key: burn, backlog, no_data, exporter"),
     ],
 )
-def test_mistakes_in_a_file_are_named_with_their_place(text: str, problem: str) -> None:
-    (found,) = problems(text)
-    assert found.startswith("windows.yaml:")
+def test_mistakes_are_named_with_their_place(text: str, problem: str) -> None:
+    _, (found,) = read_text(text)
+    assert found.startswith("config.yaml:1:")
     assert problem in found

@@ -17,7 +17,8 @@ from slo_rules.ruletests import cases, notation, unit_tests
 from slo_rules.slo import SLO
 from slo_rules.units import HOUR_NS, MINUTE_NS, SECOND_NS
 
-RULE_FILE = "goodput.rules.yml"
+PROMTOOL = os.environ.get("PROMTOOL", "promtool")
+"""Another version by its path."""
 Make = Callable[..., SLO]
 
 
@@ -39,8 +40,17 @@ def test_values_are_written_as_promtool_reads_them(values: list[int | None], tex
 def test_tests_are_those_that_were_looked_over_to_the_byte(
     example: Path, example_slos: list[SLO], settings: RuleSettings
 ) -> None:
-    written = {path.name: path.read_text(encoding="utf-8") for path in example.glob("tests-*.yml")}
-    assert unit_tests(example_slos, settings, RULE_FILE) == written
+    written = {path.name: path.read_text(encoding="utf-8") for path in example.glob("*.tests-*.yml")}
+    common = {path.name: path.read_text(encoding="utf-8") for path in example.parent.glob("*.tests-*.yml")}
+    made = unit_tests(example_slos, settings)
+    assert {name: text for name, text in made.items() if ".tests-" in name} == written | common
+
+
+def test_the_rules_of_the_tests_are_all_rules(example_slos: list[SLO], settings: RuleSettings) -> None:
+    files = unit_tests(example_slos, settings)
+    apart = [yaml.safe_load(text)["groups"] for name, text in files.items() if name.endswith(".rules.yml")]
+    together = yaml.safe_load(write_prometheus(generate(example_slos, settings)))["groups"]
+    assert [group for groups in apart for group in groups] == together
 
 
 def test_every_alert_has_tests_that_fire_it_keep_it_silent_and_resolve_it(
@@ -56,7 +66,7 @@ def test_every_alert_has_tests_that_fire_it_keep_it_silent_and_resolve_it(
 
 
 def test_every_burn_rate_alert_has_the_hard_cases(example_slos: list[SLO], settings: RuleSettings) -> None:
-    (found,) = example_slos
+    found = example_slos[0]
     names = [case.name for case in cases([found], settings)]
     for row, why in rows(found, built_in()):
         own = [each for each in names if f" ErrorBudgetBurn{row.text.split()[2]}: " in each]
@@ -75,13 +85,17 @@ def test_ten_requests_an_hour_fire_from_the_least_bad_count_on(slo: Make, settin
 
 
 @pytest.mark.needs("promtool")
-def test_the_rules_pass_their_tests(example: Path) -> None:
+def test_the_rules_pass_their_tests(example_slos: list[SLO], settings: RuleSettings, tmp_path: Path) -> None:
+    files = unit_tests(example_slos, settings)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
     def passes(name: str) -> str:
-        command = ["promtool", "test", "rules", name]
-        run = subprocess.run(command, cwd=example, capture_output=True, text=True, check=False)
+        command = [PROMTOOL, "test", "rules", name]
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         return "" if run.returncode == 0 else run.stdout + run.stderr
 
-    names = sorted(path.name for path in example.glob("tests-*.yml"))
+    names = [name for name in files if ".tests-" in name]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # one promtool keeps one processor busy
         assert dict(zip(names, pool.map(passes, names), strict=True)) == dict.fromkeys(names, "")
 
@@ -106,9 +120,9 @@ def test_wrong_rules_fail_their_tests(
     settings = replace(settings, windows=replace(built_in(), burn=built_in().burn[:1]))
     text = write_prometheus(generate([slo()], settings))
     assert right in text
-    (tmp_path / RULE_FILE).write_text(text.replace(right, wrong), encoding="utf-8")
-    (tmp_path / "test.yml").write_text(unit_tests([slo()], settings, RULE_FILE)["tests-1m.yml"], encoding="utf-8")
-    run = subprocess.run(["promtool", "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, check=False)
+    (tmp_path / "chat.rules.yml").write_text(text.replace(right, wrong), encoding="utf-8")
+    (tmp_path / "test.yml").write_text(unit_tests([slo()], settings)["chat.tests-1m.yml"], encoding="utf-8")
+    run = subprocess.run([PROMTOOL, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, check=False)
     assert run.returncode == 1
 
 
@@ -116,6 +130,6 @@ def test_tests_follow_windows_of_one_s_own(slo: Make) -> None:
     quick = BurnWindow(severity="page", long_ns=MINUTE_NS, short_ns=5 * SECOND_NS, budget=Fraction("0.02"))
     windows = replace(built_in(), burn=(quick,))
     settings = RuleSettings(windows=windows, scrape_interval_ns=SECOND_NS)
-    tests = unit_tests([slo(period_ns=12 * HOUR_NS)], settings, RULE_FILE)
-    assert yaml.safe_load(tests["tests-1s.yml"])["evaluation_interval"] == "1s"
-    assert "ErrorBudgetBurn1m: all bad fires" in tests["tests-1s.yml"]
+    tests = unit_tests([slo(period_ns=12 * HOUR_NS)], settings)
+    assert yaml.safe_load(tests["chat.tests-1s.yml"])["evaluation_interval"] == "1s"
+    assert "ErrorBudgetBurn1m: all bad fires" in tests["chat.tests-1s.yml"]

@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from slo_rules.burn import built_in
 from slo_rules.document import Problem, Problems, read
 from slo_rules.slo import SLO, Calendar, CalendarUnit, Objective, Policies, Schedule, minimum_samples, read_slos
 from slo_rules.vocabulary import BOUNDARIES
@@ -252,6 +253,13 @@ def test_names_are_unique_over_all_files() -> None:
     assert list(map(str, problems)) == [
         'b.yaml:3:18 metadata.name: must be the name of one SLO only, in all files, found "chat"'
     ]
+
+
+def test_a_name_is_taken_by_an_slo_with_mistakes_too() -> None:
+    text = f"{PLAIN}    - {TTFT}\n"
+    wrong = text.replace("window: 5m", "window: 5")
+    assert wrong != text
+    assert sum("the name of one SLO only" in each for each in messages(f"{wrong}---\n{text}")) == 1
 
 
 def test_any_label_may_be_selected_where_labels_are_not_known() -> None:
@@ -535,6 +543,13 @@ def warnings(text: str) -> list[str]:
     return [f"{each.path}: {each.rule}" for each in found]
 
 
+def test_alerts_that_can_never_fire_are_those_of_the_windows_in_force() -> None:
+    found: list[Problem] = []
+    text = f"{PLAIN}    - {changed()}\n  goodput: {{target: 90%}}\n"
+    read_slos(read(text, "slo.yaml", [], {}, found), BOUNDARIES, None, built_in().burn[1:])
+    assert found == []
+
+
 def test_the_example_of_the_design_has_nothing_to_warn_of() -> None:
     assert warnings(EXAMPLE) == []
 
@@ -562,16 +577,20 @@ def test_the_example_of_the_design_has_nothing_to_warn_of() -> None:
         ),
         (
             changed(), "goodput: {target: 90%}",
-            ["spec.goodput: chat: an alert on a burn rate of 14.4 (2% of the budget in 1h) can never fire: at 90% "
-             "the fastest burn is 10"],
+            ["spec.goodput: chat: there is no page over 1h and 5m: a burn rate above 14.4 cannot be reached, as with a "
+             "target of 90% it is 10 at most"],
         ),
+        (changed(), "goodput: {target: 99%, period: 7d}",
+         ["spec.goodput: chat: the ticket over 3d and 6h fires at a burn rate of 0.23 already, at which the "
+          "budget lasts longer than its period of 7d: `alerts` should have windows for it"]),
+        (changed(), "goodput: {target: 99%, period: 28d}", []),
         (changed(metric="tpot"), "policies: {single_token: fail}", []),
         (
             changed(), "policies: {single_token: fail}",
             ["spec.policies: chat: single_token matters only where tpot limits a request, and none does"],
         ),
         (changed(), "goodput: {target: 93.1%}", []),
-        (changed(), "goodput: {target: 90%, period: 7d}", []),
+        (changed(), "goodput: {target: 90%, period: 20d}", []),
         (
             changed(), "goodput: {target: 100%}",
             ["spec.goodput: chat: a target of 100% leaves no error budget: the first bad request exhausts it, and no "

@@ -16,7 +16,7 @@ from slo_rules.vocabulary import BOUNDARIES
 from slo_rules.write import dump
 
 HERE = Path(__file__).resolve().parents[1]
-GOLDEN = HERE / "golden" / "openslo"
+GOLDEN = HERE / "golden" / "slos"
 OBJECTIVE = "objectives: [{metric: ttft, boundary: model, percentile: 95, threshold: 1s, window: 5m}]"
 
 
@@ -57,8 +57,8 @@ def known_shapes() -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["chat", "agent", "batch"])
 def test_a_whole_file_is_exported_to_the_byte_and_in_the_shape_of_sloth_s_examples(name: str) -> None:
-    expected = (GOLDEN / f"{name}.sloth.yaml").read_text(encoding="utf-8")
-    assert dump(export_slos(slos((GOLDEN / f"{name}.slo.yaml").read_text(encoding="utf-8"))).documents) == expected
+    expected = (GOLDEN / name / "sloth.yaml").read_text(encoding="utf-8")
+    assert dump(export_slos(slos((GOLDEN / name / "slo.yaml").read_text(encoding="utf-8"))).documents) == expected
     (document,) = yaml.safe_load_all(expected)
     found = set(shape(document))
     assert found <= known_shapes()
