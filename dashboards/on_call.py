@@ -26,7 +26,8 @@ from dashboards.panels import (
     states,
     words,
 )
-from dashboards.query import REQUESTS, SLO, TRAFFIC, WINDOW, Vector, family, rule, share
+from dashboards.query import RATIO, REQUESTS, SLO, TRAFFIC, WINDOW, Vector, family, rule, share
+from slo_rules import rules
 from slo_rules.slo import SLO as Promise
 from slo_rules.units import format_decimal, format_duration
 from slo_rules.vocabulary import VERDICTS
@@ -40,7 +41,7 @@ ATTAINMENT: Final = share(GOOD.per_second(WINDOW).sum("slo"), ELIGIBLE.per_secon
 ALLOWED: Final = Vector(f"(1 - {TARGET} > 0)", TARGET.labels)
 BURN: Final = Vector(f"(1 - {ATTAINMENT})\n/ {ALLOWED}", TARGET.labels)
 BUDGET: Final = Vector(
-    f"{rule('inference_slo_error_budget_remaining_ratio', 'ratio_rate', '.+').worst('slo')}\n"
+    f"{rule(rules.BUDGET, f'{RATIO}.+').worst('slo')}\n"
     f"or {family('inference_slo_error_budget_remaining_ratio', *SLO).least('slo')}",
     TARGET.labels,
 )
@@ -87,10 +88,10 @@ def _now() -> list[Panel]:
         f'or on (slo) label_replace(0 * ({ELIGIBLE.increase().sum("slo")} > 0), "failed", "nothing", "", "")',
         BAD.labels,
     )
-    rules = rule("inference_slo_eligible_requests_total", "rate", ".+").group()
+    loaded = rule(rules.SEEN, "rate.+").group()
     alerts = Vector(
         f'count by (alertname, slo, severity) (ALERTS{{alertstate="firing", alertname=~"{ALERTS}"}})\n'
-        f'or on () label_replace(0 * {rules}, "alertname", "none", "", "")',
+        f'or on () label_replace(0 * {loaded}, "alertname", "none", "", "")',
         frozenset({"alertname", "slo", "severity"}),
     )
     return [
@@ -205,8 +206,8 @@ def _percentile_bound(which: str) -> Vector:
 
 
 def _recorded_burn() -> Vector:
-    series = rule("inference_slo_burn_rate", "ratio_rate", ".+")
-    text = f'label_replace({series}, "over", "$1", "__name__", ".*:ratio_rate(.+)")'
+    series = rule(rules.BURN, f"{RATIO}.+")
+    text = f'label_replace({series}, "over", "$2", "__name__", ".*:{RATIO}(.+)")'
     return Vector(text, frozenset({"slo", "over"}))
 
 
@@ -359,20 +360,23 @@ def _p95(metric: str) -> Vector:
 
 def _promises(settings: Settings) -> list[Panel]:
     limits = family("inference_slo_threshold_seconds", *SLO)
+    began = family("inference_slo_period_start_timestamp_seconds", *SLO).worst("slo")
     panels: list[Panel] = [
         grid(
             "Targets",
-            "The share of eligible requests that shall meet every limit, and the period over which it is promised.",
+            "The share of eligible requests that shall meet every limit, the period over which it is promised, and for "
+            "a period of the calendar when it began.",
             Column(TARGET, "target", SHARE),
             Column(family("inference_slo_period_seconds", *SLO).worst("slo"), "period", "dtdurations"),
-            size=(8, 7), names={"slo": "SLO"},
+            Column(Vector(f"1000 * {began}", began.labels), "began", "dateTimeAsIso"),
+            size=(10, 7), names={"slo": "SLO"},
         ),
         grid(
             "Limits",
             "The declared objectives: the percentile of a metric at a boundary shall not exceed the limit, over the "
             "window.",
             Column(limits.worst("slo", "objective", "metric", "boundary", "percentile", "window"), "limit", SECONDS),
-            size=(16, 7),
+            size=(14, 7),
             names={"slo": "SLO", "objective": "objective", "metric": "metric", "percentile": "percentile",
                    "boundary": "boundary", "window": "over"},
         ),

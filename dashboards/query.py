@@ -19,6 +19,8 @@ TRAFFIC: Final = ("boundary", "class")
 SLO: Final = ("slo",)
 INSTANCE: Final = ("instance",)
 """Filters, by what a family counts."""
+RATIO: Final = "ratio_(rate|increase_)"
+"""How recorded ratios begin to say over what: a rolling window, or a period of the calendar."""
 
 WINDOW: Final = "$window"
 RATE: Final = "$__rate_interval"
@@ -98,10 +100,9 @@ def family(
     return Vector(f"{name}{suffix}{{{', '.join(matchers)}}}" if matchers else f"{name}{suffix}", labels)
 
 
-def rule(name: str, operation: str, window: str) -> Vector:
-    """A series of an SLO that the generated rules record over a window, or over any where a pattern is given."""
-    record = recorded("slo", FAMILY[name].name, operation)
-    return Vector(f'{{__name__=~"{record}{window}", slo=~"$slo"}}', frozenset({"slo", "__name__"}))
+def rule(name: str, operation: str) -> Vector:
+    """Series of SLOs that the generated rules record: a name of `slo_rules.rules`, and a pattern for operations."""
+    return Vector(f'{{__name__=~"{recorded("slo", name, operation)}", slo=~"$slo"}}', frozenset({"slo", "__name__"}))
 
 
 def share(part: Vector, whole: Vector) -> Vector:

@@ -187,6 +187,8 @@ def _shown(value: float, unit: str) -> str:
         return f"{value:.3g} s" if abs(value) >= 1 or not value else f"{1000 * value:.3g} ms"
     if unit == "dtdurations":
         return f"{value / 3600:.4g} h"
+    if unit == "dateTimeAsIso":
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(value / 1000))
     if unit == "bytes":
         return f"{value / 2**20:.4g} MiB"
     words = {"reqps": " req/s", "cps": "/s", "none": "", "short": ""}

@@ -3,6 +3,7 @@
 import pytest
 
 from dashboards.query import UnknownLabel, family, rule, share
+from slo_rules.rules import BURN
 
 GOOD = "inference_slo_good_requests_total"
 
@@ -47,5 +48,5 @@ def test_a_share_is_absent_where_its_whole_is_zero() -> None:
 
 
 def test_a_recorded_series_is_named_as_the_rules_name_it() -> None:
-    found = rule("inference_slo_burn_rate", "ratio_rate", "1h")
+    found = rule(BURN, "ratio_rate1h")
     assert str(found) == '{__name__=~"slo:inference_slo_burn_rate:ratio_rate1h", slo=~"$slo"}'

@@ -71,6 +71,7 @@ metadata: {name: mixed}
 spec:
   objectives:
     - {metric: completion, boundary: end_to_end, percentile: 95, threshold: 10m, window: 5m}
+  goodput: {target: 90%, period: month}
 """
 RECORDED: Final = """\
 receive: {grpc: "127.0.0.1:GRPC", http: "127.0.0.1:HTTP"}
