@@ -100,10 +100,8 @@ classes: [{class: demo, when: {model: demo}}]
 windows: {durations: [10s, 1m, 5m], delay: 2s}
 join: {grace: 1s}
 """
-WINDOWS: Final = """\
-apiVersion: goodput/v1
-kind: AlertWindows
-spec:
+ALERTS: Final = """\
+alerts:
   burn:
     - {severity: page, long: 1m, short: 8s, budget: 2%}
     - {severity: page, long: 6m, short: 30s, budget: 5%}
@@ -494,7 +492,7 @@ class Rig:
             config = config.replace(kind.upper(), str(self._ports[f"{name}_{kind}"]))
         files = (
             "--config.file",
-            self._write(f"{name}.yaml", config),
+            self._write(f"{name}.yaml", config + ALERTS),
             "--slo.file",
             self._write(f"{name}.slo.yaml", slo),
         )
@@ -503,12 +501,12 @@ class Rig:
         return process
 
     def _start_prometheus(self, slos: Sequence[str], config_of: str) -> None:
-        windows = ("--windows", self._write("windows.yaml", WINDOWS), "--scrape-interval", "2s")
-        rules = self._run("rules", "generate", *slos, "--config.file", f"{config_of}.yaml", *windows)
+        config = ("--config.file", f"{config_of}.yaml", "--scrape-interval", "2s")
+        rules = self._run("rules", "generate", *slos, *config)
         self._write("rules.yml", rules)
         targets = json.dumps([f"127.0.0.1:{port}" for name, port in self._ports.items() if name.endswith("web")])
-        config = self._write("prometheus.yml", PROMETHEUS.replace("TARGETS", targets))
-        start(self._stack, self._folder, PROMETHEUS_PROGRAM, f"--config.file={config}", "--storage.tsdb.path=data",
+        settings = self._write("prometheus.yml", PROMETHEUS.replace("TARGETS", targets))
+        start(self._stack, self._folder, PROMETHEUS_PROGRAM, f"--config.file={settings}", "--storage.tsdb.path=data",
               f"--web.listen-address={self.url[7:]}", "--enable-feature=exemplar-storage")  # fmt: skip
         until("Prometheus", lambda: answers(f"{self.url}/-/ready"))
         until("scraped exporters", lambda: self._value("count(goodput_exporter_build_info)") == len(slos))
