@@ -383,14 +383,18 @@ def nest_tellings(rows: Iterable[Row]) -> None:
     for row in rows:
         if row[record.RECORD] == record.ENDING and row[record.REQUEST_ID] != MISSING:
             told.setdefault(row[record.REQUEST_ID], []).append(row)
-    for row, group in ((row, group) for group in told.values() if len(group) <= MAX_GATEWAYS for row in group):
-        around = [
-            other for other in group
-            if other[record.RESOURCE] != row[record.RESOURCE]
-            and other[record.START] <= row[record.START] and row[record.END] <= other[record.END]
-        ]  # fmt: skip
-        if around and not row[record.PARENT]:
-            row[record.PARENT] = max(around, key=lambda other: (other[record.START], other[record.SPAN]))[record.SPAN]
+    for group in (group for group in told.values() if 1 < len(group) <= MAX_GATEWAYS):
+        for row in group:
+            around = [other for other in group if _runs_around(other, row)]
+            if around and not row[record.PARENT]:
+                outer = max(around, key=lambda other: (other[record.START], other[record.SPAN]))
+                row[record.PARENT] = outer[record.SPAN]
+
+
+def _runs_around(outer: Row, inner: Row) -> bool:
+    if outer[record.RESOURCE] == inner[record.RESOURCE]:
+        return False
+    return outer[record.START] <= inner[record.START] and inner[record.END] <= outer[record.END]
 
 
 def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:

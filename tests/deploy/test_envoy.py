@@ -56,6 +56,7 @@ class Sink:
     """What Envoy has sent."""
 
     traces: list[bytes] = field(default_factory=list)
+    logs: list[bytes] = field(default_factory=list)
     records: list[dict[str, str]] = field(default_factory=list)
 
     def spans(self) -> list[dict[str, str]]:
@@ -68,6 +69,7 @@ class Sink:
         return b""
 
     def take_logs(self, body: bytes, _: object) -> bytes:
+        self.logs.append(body)
         for resource in ExportLogsServiceRequest.FromString(body).resource_logs:
             for scope in resource.scope_logs:
                 self.records += [values(record.attributes) for record in scope.log_records]
@@ -139,13 +141,19 @@ def test_records_and_spans_of_a_request_have_one_id_and_clients_may_bring_any(si
     assert ids == {each["request_id"] for each in sink.records}
 
 
-def test_the_exporter_makes_requests_of_the_spans(sink: Sink) -> None:
+@pytest.mark.parametrize(("logs", "evidence", "first_tokens"), [(False, {"ended": 4}, 0), (True, {"log": 4}, 4)])
+def test_the_exporter_makes_requests_of_the_spans_and_more_with_the_records(
+    sink: Sink, logs: bool, evidence: dict[str, int], first_tokens: int
+) -> None:
     pipeline = Pipeline(Settings(), built_in(), [], replay=True)
     for body in sink.traces:
         pipeline.feed(body, encoding="protobuf", transport="file", now_ns=0)
+    for body in sink.logs if logs else ():
+        pipeline.feed(body, encoding="protobuf", transport="file", now_ns=0, signal="logs")
     pipeline.finish()
     report = pipeline.report()["boundaries"]["end_to_end"]
-    assert (report["arrivals"], report["outcomes"]["ok"]) == (4, 4)
+    assert (report["arrivals"], report["evidence"], report["outcomes"]["ok"]) == (4, evidence, 4)
+    assert report["metrics"]["ttft"]["count"] == first_tokens
 
 
 def test_the_configuration_for_other_pods_differs_in_places_only() -> None:

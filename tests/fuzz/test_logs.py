@@ -49,7 +49,7 @@ def recorded(data: Path) -> list[tuple[Signal, bytes]]:
 
 def of_batch(batch: Batch) -> list[Seen]:
     """Times, ids, event name and texts of every record."""
-    found = []
+    found: list[Seen] = []
     for place in range(0, batch.spans * columns.HEAD, columns.HEAD):
         head = batch.heads[place : place + columns.HEAD].tolist()
         texts = {}
@@ -60,13 +60,14 @@ def of_batch(batch: Batch) -> list[Seen]:
             texts[key] = text
         ids = [cell.to_bytes(8, "big", signed=True) for cell in head[: columns.PARENT]]
         times = [0 if head[cell] == MISSING else head[cell] for cell in (columns.START, columns.END)]
-        found.append((*times, ids[0] + ids[1], ids[2], batch.groups[head[columns.GROUP]].name, texts))
+        name = batch.groups[head[columns.GROUP]].name
+        found.append((times[0], times[1], ids[0] + ids[1], ids[2], name, texts))
     return found
 
 
 def by_protobuf(body: bytes) -> list[Seen]:
     """The same, of records that can be used."""
-    found = []
+    found: list[Seen] = []
     for group in ExportLogsServiceRequest.FromString(body).resource_logs:
         for item in (item for scope in group.scope_logs for item in scope.log_records):
             times = (item.time_unix_nano, item.observed_time_unix_nano)
@@ -74,8 +75,8 @@ def by_protobuf(body: bytes) -> list[Seen]:
                 continue
             values = [(each.key, each.value) for each in item.attributes] + [(BODY, item.body)]
             texts = {key: value.string_value for key, value in values if key in KEYS and value.WhichOneof("value")}
-            ids = (item.trace_id or bytes(16), item.span_id or bytes(8))
-            found.append((*times, *ids, item.event_name, texts))
+            trace, span = item.trace_id or bytes(16), item.span_id or bytes(8)
+            found.append((times[0], times[1], trace, span, item.event_name, texts))
     return found
 
 
