@@ -43,6 +43,7 @@ def board(_: Settings) -> Board:
         top=_now(),
         rows=[
             Row("What comes in, and what becomes of it", _spans()),
+            Row("Logs and gauges of servers", _early()),
             Row("Joining and lateness", _joining()),
             Row("Clocks", _clocks()),
             Row("The program", _program()),
@@ -145,6 +146,33 @@ def _spans() -> list[Panel]:
             "Time since the newest span of each profile. One that grows alone: that emitter stopped, or changed its "
             "spans.",
             SECONDS, Query(_age(seen), "{{profile}}"), size=(8, 8),
+        ),
+    ]  # fmt: skip
+
+
+def _early() -> list[Panel]:
+    records = family("goodput_exporter_log_records_total", *INSTANCE).per_second().sum("fate")
+    received = family("goodput_exporter_log_records_received_total", *INSTANCE).per_second().sum("transport")
+    starts = family("goodput_exporter_lost_starts_total", *INSTANCE).per_second().sum("healed_by")
+    ends = family("goodput_exporter_lost_ends_total", *INSTANCE).per_second().sum()
+    scrapes = family("goodput_exporter_scrapes_total", *INSTANCE).per_second().sum("source", "result")
+    return [
+        graph(
+            "Log records by fate",
+            "What became of every log record, each reason, and how many came. `unrecognised`: no log profile knows it.",
+            PER_SECOND, Query(records, "{{fate}}"), Query(received, "in all, {{transport}}"),
+            size=(8, 8), stacked=True, colors=FATE_COLORS,
+        ),
+        graph(
+            "Starts and ends that no record told of",
+            "Healed starts by the later record that told; ends that were given up as unknown. Many: the sender loses "
+            "records.",
+            PER_SECOND, Query(starts, "start, told by {{healed_by}}"), Query(ends, "end"), size=(8, 8),
+        ),
+        graph(
+            "Readings of servers' gauges",
+            "By URL and result. Other than ok: the server is down, or its address under `sources` is wrong.",
+            PER_SECOND, Query(scrapes, "{{source}} {{result}}"), size=(8, 8),
         ),
     ]  # fmt: skip
 

@@ -170,6 +170,15 @@ def _which_limit() -> list[Panel]:
             PLAIN, Query(_recorded_burn(), "{{over}} ({{slo}})"), size=(8, 8), line=1,
         ),
         graph(
+            "Percentile of each objective, if what is in flight ended now or never",
+            "Bounds of the percentile of each objective; of several exporters the widest. The lower one above the "
+            "limit: it is broken, whatever comes. Needs access logs.",
+            SECONDS,
+            Query(_percentile_bound("lower").least("slo", "objective"), "now: {{objective}} ({{slo}})"),
+            Query(_percentile_bound("upper").worst("slo", "objective"), "never: {{objective}} ({{slo}})"),
+            size=(24, 7),
+        ),
+        graph(
             "Goodput against the target",
             "Good requests per second, and how many the target asks for of those that came. The distance is what is "
             "lost.",
@@ -189,6 +198,10 @@ def _which_limit() -> list[Panel]:
 
 def _objective(kind: str) -> Vector:
     return family(f"inference_slo_objective_{kind}_requests_total", *SLO).per_second(WINDOW).sum("slo", "objective")
+
+
+def _percentile_bound(which: str) -> Vector:
+    return family("inference_slo_percentile_bound_seconds", *SLO, only={"bound": which})
 
 
 def _recorded_burn() -> Vector:
@@ -258,13 +271,22 @@ def _backlog() -> list[Panel]:
             COUNT, Query(started, "{{boundary}} (by {{evidence}})"), size=(12, 8),
         ),
         graph(
+            "Arrivals not yet known",
+            "The end of the window in which arrivals may be missing, since only ends tell of them. Access logs or "
+            "gauges of the server end this.",
+            SECONDS,
+            Query(family("inference_window_arrivals_tail_seconds", *TRAFFIC, "window").worst("boundary", "class"),
+                  "{{boundary}} {{class}}"),
+            size=(6, 8),
+        ),
+        graph(
             "In flight, older than",
             "Requests that started longer ago than each age. Old ones that grow: something hangs. Needs access logs.",
             COUNT,
             Query(
                 family("inference_in_flight_older_requests", *TRAFFIC).sum("boundary", "age"), "{{boundary}} > {{age}}"
             ),
-            size=(8, 8),
+            size=(6, 8),
         ),
         graph(
             "Oldest in flight",
@@ -273,7 +295,7 @@ def _backlog() -> list[Panel]:
             SECONDS,
             Query(family("inference_oldest_in_flight_seconds", *TRAFFIC).worst("boundary", "class"),
                   "{{boundary}} {{class}}"),
-            size=(8, 8),
+            size=(6, 8),
         ),
         graph(
             "Time to drain",
@@ -282,7 +304,7 @@ def _backlog() -> list[Panel]:
             SECONDS,
             Query(family("inference_backlog_drain_seconds", *TRAFFIC).worst("boundary", "class"),
                   "{{boundary}} {{class}}"),
-            size=(8, 8),
+            size=(6, 8),
         ),
     ]  # fmt: skip
 

@@ -54,7 +54,7 @@ ORANGE: Final = "orange"
 RED: Final = "red"
 GREY: Final = "#808080"
 
-BOUND: Final = "^(limit|target|asked|in all)( .*|$)"
+BOUND: Final = "^(limit|target|asked|in all)([ ,].*|$)"
 """Names of lines that others are held against."""
 
 Panel = timeseries.Panel | stat.Panel | statetimeline.Panel | table.Panel | xychart.Panel | bargauge.Panel | text.Panel

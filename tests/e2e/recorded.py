@@ -1,14 +1,15 @@
 """Recorded spans as if they came now: captures and a few spans of our own, moved in time, at the speed we like."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final, NamedTuple
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
 PROFILE: Final = """\
 apiVersion: goodput/v1
@@ -74,36 +75,73 @@ def _spans(request: ExportTraceServiceRequest) -> Iterator[Span]:
 
 def images(now_ns: int) -> Body:
     """Twenty requests for images through Envoy, one with an impossible value, and three without an engine's span."""
-    request = ExportTraceServiceRequest()
-    resource = request.resource_spans.add()
-    resource.resource.attributes.add(key="service.name").value.string_value = "images"
-    envoy, engine = resource.scope_spans.add(), resource.scope_spans.add()
-    envoy.scope.name, engine.scope.name = "envoy", "image-server"
+    request, envoy, engine = _through_envoy("image-server")
     for number in range(23):
-        span = envoy.spans.add(
-            name="ingress", kind=2, trace_id=(number + 1).to_bytes(16, "big"), span_id=bytes([1] * 8)
-        )
-        span.start_time_unix_nano = now_ns - (40 - number) * 1_000_000_000
-        span.end_time_unix_nano = span.start_time_unix_nano + 900_000_000
-        for key, text in {**GATEWAY, "guid:x-request-id": f"image-{number}"}.items():
-            span.attributes.add(key=key).value.string_value = text
+        span = _asked(envoy, number, now_ns - (40 - number) * 1_000_000_000)
         if number < 20:
-            served = engine.spans.add(name="make", kind=2, trace_id=span.trace_id, span_id=bytes([2] * 8))
-            served.parent_span_id = span.span_id
-            served.start_time_unix_nano = span.start_time_unix_nano + 50_000_000
-            served.end_time_unix_nano = served.start_time_unix_nano + 800_000_000
+            served = _served(engine, span, "make", {**WORK, "first_ms": 300 if number else -1})
             served.attributes.add(key="model").value.string_value = MODEL
-            for key, amount in {**WORK, "first_ms": 300 if number else -1}.items():
-                served.attributes.add(key=key).value.int_value = amount
     return Body(0.0, request.SerializeToString())
 
 
-def send(found: list[Body], port: int) -> None:
+def first(now_ns: int) -> Body:
+    """One request through Envoy to vLLM, which makes every counter."""
+    request, envoy, engine = _through_envoy("vllm.tracing.otel")
+    tokens = {"gen_ai.usage.prompt_tokens": 10, "gen_ai.usage.completion_tokens": 5}
+    served = _served(engine, _asked(envoy, 99, now_ns - 2_000_000_000), "llm_request", tokens)
+    served.attributes.add(key="gen_ai.latency.time_to_first_token").value.double_value = 0.2
+    return Body(0.0, request.SerializeToString())
+
+
+def starts(now_ns: int) -> Body:
+    """Log records of Envoy: eight requests that come and do not end, and one that does."""
+    request = ExportLogsServiceRequest()
+    records = request.resource_logs.add().scope_logs.add().log_records
+    for number in range(9):
+        for kind, after_s in (("DownstreamStart", 0.0), ("DownstreamEnd", 0.5))[: 2 if number == 8 else 1]:
+            record = records.add(time_unix_nano=now_ns, observed_time_unix_nano=now_ns)
+            values = {"access_log_type": kind, "response_flags": "-", "method": "POST", "path": "/v1/chat/completions",
+                      "request_id": f"log-{number}", "emit_time": f"{now_ns / 1e9 + after_s:.6f}",
+                      "response_code": "200" if after_s else "-"}  # fmt: skip
+            for key, text in values.items():
+                record.attributes.add(key=key).value.string_value = text
+    return Body(0.0, request.SerializeToString())
+
+
+def _through_envoy(scope: str) -> tuple[ExportTraceServiceRequest, ScopeSpans, ScopeSpans]:
+    """A body, and where spans of Envoy and of an engine go."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.add(key="service.name").value.string_value = "own"
+    envoy, engine = resource.scope_spans.add(), resource.scope_spans.add()
+    envoy.scope.name, engine.scope.name = "envoy", scope
+    return request, envoy, engine
+
+
+def _asked(envoy: ScopeSpans, number: int, start_ns: int) -> Span:
+    span = envoy.spans.add(name="ingress", kind=2, trace_id=(number + 1).to_bytes(16, "big"), span_id=bytes([1] * 8))
+    span.start_time_unix_nano, span.end_time_unix_nano = start_ns, start_ns + 900_000_000
+    for key, text in {**GATEWAY, "guid:x-request-id": f"own-{number}"}.items():
+        span.attributes.add(key=key).value.string_value = text
+    return span
+
+
+def _served(engine: ScopeSpans, span: Span, name: str, amounts: Mapping[str, int]) -> Span:
+    served = engine.spans.add(name=name, kind=2, trace_id=span.trace_id, span_id=bytes([2] * 8))
+    served.parent_span_id = span.span_id
+    served.start_time_unix_nano = span.start_time_unix_nano + 50_000_000
+    served.end_time_unix_nano = served.start_time_unix_nano + 800_000_000
+    for key, amount in amounts.items():
+        served.attributes.add(key=key).value.int_value = amount
+    return served
+
+
+def send(found: list[Body], port: int, path: str = "/v1/traces") -> None:
     """Post every body at its time to OTLP/HTTP on this machine."""
     connection, started = HTTPConnection("127.0.0.1", port, timeout=10), monotonic()
     for body in found:
         sleep(max(0.0, started + body.at_s - monotonic()))
-        connection.request("POST", "/v1/traces", body.content, {"Content-Type": "application/x-protobuf"})
+        connection.request("POST", path, body.content, {"Content-Type": "application/x-protobuf"})
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()
         answer.read()
