@@ -136,7 +136,7 @@ def test_every_setting_is_in_the_table(script: Any) -> None:
         assert {f"{name}.{key}" for key in known_settings(yaml)} <= listed
     inside = {f"{name}.{key}" for name, yaml in MAPPINGS.items() for key in known_settings(yaml)}
     assert {key for key in listed if "." in key} - inside == {
-        "boundaries.NAME", "labels.NAME", "accelerators.MODEL", "sources.scrape[]",
+        "boundaries.NAME", "labels.NAME", "accelerators.MODEL", "sources.scrape",
     }  # fmt: skip
 
 
@@ -172,7 +172,8 @@ def test_every_key_of_a_profile_is_in_the_reference(text: str) -> None:
     reference = section(text, "## Source profiles")
     rows = dict(re.findall(r"^\| (`.+?`(?:, `.+?`)*) \| (.+) \|$", reference, re.MULTILINE))
     top = {key for keys in rows for key in re.findall(r"`(\w+)`", keys)}
-    assert top == known_of_profile(PROFILE.format("zzz: 1"))
+    of_spans, of_logs = PROFILE.format("zzz: 1"), PROFILE.format("zzz: 1").replace("SourceProfile", "LogProfile")
+    assert top == known_of_profile(of_spans) | known_of_profile(of_logs)
     for key, value in {
         "match": "[{zzz: 1}]", "ignore": "[{reason: x, zzz: 1}]", "stamps": "{zzz: 1}",
         "request_id": "{zzz: 1}", "stream": "[{zzz: 1}]", "outcome": "[{zzz: 1}]", "several": "{zzz: 1}",

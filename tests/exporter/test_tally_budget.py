@@ -240,9 +240,9 @@ def played(slo: SLO, steps: int) -> tuple[Pipeline, dict[str, list[str]]]:
     random = Random(5)
     source, series = Pipeline(Settings(), [], [slo]), dict[str, list[str]]()
     for step in range(steps + 1):
-        for _ in range(50 if step else 0):
+        for place in range(50 if step else 0):
             ended = (step - 1) * STEP + random.randrange(STEP)
-            outcome = "error" if random.random() < (0.1 if ended < MONDAY else 0.02) else "ok"
+            outcome = "ok" if place % (10 if ended < MONDAY else 50) else "error"
             source.tally.count(request(ended, outcome), step * STEP, in_windows=True)
         source.tally.windows.advance(max(step * STEP, SECOND))
         for family, names in FAMILIES.items():
