@@ -56,7 +56,7 @@ CLOCKS_NOTE: Final = (
 )
 WAITING_NOTE: Final = (
     "Spans come when a request has ended: requests that had not ended are in none of the counts, "
-    "except jobs seen to enter a queue."
+    "except jobs seen to enter a queue, and those that logs tell of."
 )
 
 

@@ -39,7 +39,8 @@ def _boundary(name: str, boundary: Mapping[str, Any], console: Console) -> None:
     console.rule(f"[bold]{name}", align="left", characters="-")
     outcomes = "  ".join(f"{outcome} {count(n)}" for outcome, n in boundary["outcomes"].items() if n)
     in_flight = f"  in flight {count(boundary['in_flight'])}" if boundary["in_flight"] else ""
-    console.print(f"{count(boundary['arrivals'])} arrivals:  {outcomes}{in_flight}", highlight=False)
+    known = ", ".join(f"{evidence} {count(n)}" for evidence, n in boundary["evidence"].items())
+    console.print(f"{count(boundary['arrivals'])} arrivals (known by: {known}):  {outcomes}{in_flight}", highlight=False)
     table = _table("", "", "count", "mean", "p50", "p95", "p99", "max", "error")
     for metric, values in boundary["metrics"].items():
         table.add_row(metric, *_values(values))
