@@ -49,6 +49,7 @@ KEYS = {
     "alerts.burn": "alerts.burn[]",
     "alerts.backlog.hold_ns": "alerts.backlog.for",
     "alerts.exporter.hold_ns": "alerts.exporter.for",
+    "sources.scrape": "sources.scrape[]",
 }
 """Where the file has another key than the field's name. NAME and MODEL are the user's own words."""
 GROUPS = {
@@ -56,6 +57,7 @@ GROUPS = {
     "labels.NAME": config.Label,
     "classes[]": config.ClassRule,
     "alerts.burn[]": BurnWindow,
+    "sources.scrape[]": config.Scrape,
 }
 """Keys that hold a mapping of their own, and the class that says which keys that has."""
 NAMED = ("boundaries.NAME.name", "labels.NAME.name")

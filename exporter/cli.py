@@ -318,16 +318,20 @@ def _write_file(path: str, text: str) -> None:
 
 @main.command(epilog="Example: goodput-exporter demo")
 @click.option("--seed", default=1, show_default=True, help="Another seed, another order of requests.")
-def demo(seed: int) -> None:
+@click.option("--otlp", "host", metavar="HOST", help="Only send, for ever, to an exporter's ports 4317 and 4318 there.")
+def demo(seed: int, host: str | None) -> None:
     """Watch a simulated gateway, queue and model server go through a surge and recover: about a minute."""
     try:
         import asyncio
 
         from rich.console import Console
 
-        from exporter.demo.run import run
+        from exporter.demo.run import Elsewhere, load, run
 
-        sys.exit(asyncio.run(run(seed=seed, console=Console())))
+        if host is None:
+            sys.exit(asyncio.run(run(seed=seed, console=Console())))
+        elsewhere = Elsewhere(grpc_url=f"http://{host}:4317", http_url=f"http://{host}:4318")
+        sys.exit(asyncio.run(load(elsewhere, seed=seed, console=Console())))
     except KeyboardInterrupt:
         sys.exit(0)
 
@@ -388,6 +392,51 @@ def export(paths: tuple[str, ...], config_file: str | None, format_: str) -> Non
         click.echo(str(each), err=True)
     if any(each.what.startswith("SLO ") for each in left_out):
         sys.exit(1)
+
+
+@main.group("dashboards")
+def dashboards_() -> None:
+    """Grafana dashboards."""
+
+
+@dashboards_.command(
+    "generate", epilog="Example: goodput-exporter dashboards generate --slo.file slo.yaml --out grafana"
+)
+@files
+@click.option("--out", "folder", required=True, metavar="FOLDER", help="Where to write; made if it is not there.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "provisioning", "configmap"]),
+    default="json",
+    show_default=True,
+    help="Files to import, a provisioning folder of Grafana, or ConfigMaps for its sidecar.",
+)
+@click.option("--tracing-url", default="http://localhost:16686", show_default=True, help="Where traces are looked at.")
+@click.option(
+    "--prometheus-url", default="http://prometheus:9090", show_default=True, help="Data source of the provisioning."
+)
+def generate_dashboards(
+    config_file: str | None, slo_files: tuple[str, ...], folder: str, form: str, tracing_url: str, prometheus_url: str
+) -> None:
+    """Write the dashboards. SLO files, if given, fill the choice of SLOs and windows, and are put into words."""
+    from exporter.serve import Files, read_files
+    from slo_rules.document import Problems
+
+    try:
+        from dashboards.frame import Settings
+        from dashboards.write import write
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("grafana_foundation_sdk"):
+            raise
+        _fail("needs grafana-foundation-sdk: pip install 'goodput-exporter[dashboards]'")
+    try:
+        slos = read_files(Files(config=config_file, slos=slo_files), os.environ).slos
+        settings = Settings(slos=slos, tracing_url=tracing_url.rstrip("/"), prometheus_url=prometheus_url)
+        for path in write(form, settings, folder):
+            click.echo(str(path))
+    except (Problems, OSError) as error:
+        _fail(str(error))
 
 
 @main.command(epilog="Example: goodput-exporter health --url http://127.0.0.1:9464")

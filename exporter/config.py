@@ -16,6 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from yarl import URL
+
 from slo_rules.burn import AlertWindows, built_in, read_windows
 from slo_rules.document import Node, Problem, optional, read
 from slo_rules.families import FAMILIES
@@ -28,6 +30,9 @@ RESERVED_LABELS: Final = frozenset({"le", "quantile", "job", "instance"}.union(*
 
 MAX_DURATIONS: Final = 16
 """Every window costs a set of gauges per series and a ring of slices."""
+
+MAX_SCRAPES: Final = 64
+"""Each keeps up to 3 MB of levels."""
 
 _NAME: Final = r"[a-z][a-z0-9_]{0,62}"
 _LABEL: Final = r"[a-zA-Z][a-zA-Z0-9_]{0,62}"
@@ -69,6 +74,14 @@ class Web:
     """Where /metrics, /-/healthy and /-/ready are served."""
     enable_lifecycle: bool = False
     """Whether POST /-/reload is answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """What happens between SIGTERM and the end."""
+
+    grace_ns: int = 25 * SECOND_NS
+    """For taking what is still sent, then for one more scrape by whoever scraped of late. Shorter than the pod's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,11 +201,30 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scrape:
+    """A model server whose gauges tell how many requests are in it. Not read by replay."""
+
+    url: str = "http://127.0.0.1:8000/metrics"
+    """Prometheus text over `http` or `https`, of any host; redirects are not followed. It is shown in /metrics."""
+    every_ns: int = 5 * SECOND_NS
+    """1 s to 1 m; also the longest time an answer may take. Windows shorter than four of it have no rates from it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What is read beside the spans that come in."""
+
+    scrape: tuple[Scrape, ...] = ()
+    """Model servers, each once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of the configuration."""
 
     receive: Receive = field(default_factory=Receive)
     web: Web = field(default_factory=Web)
+    stop: Stop = field(default_factory=Stop)
     profiles: tuple[str, ...] = ()
     """Paths of the user's source profiles, in the order of the patterns, then of the names."""
     publish: tuple[str, ...] = BOUNDARIES
@@ -213,6 +245,7 @@ class Settings:
     tpot: Tpot = field(default_factory=Tpot)
     limits: Limits = field(default_factory=Limits)
     requests: Requests = field(default_factory=Requests)
+    sources: Sources = field(default_factory=Sources)
 
 
 def read_settings(path: str | None, text: str, environment: Mapping[str, str], problems: list[Problem]) -> Settings:
@@ -236,6 +269,7 @@ def _read_settings(node: Node, folder: Path) -> Settings:
     return Settings(
         receive=optional(fields, "receive", _read_receive, Receive()),
         web=optional(fields, "web", _read_web, Web()),
+        stop=optional(fields, "stop", _read_stop, Stop()),
         profiles=optional(fields, "profiles", lambda n: _find_profiles(n, folder), ()),
         publish=optional(fields, "publish", lambda n: _read_publish(n, known), known),
         boundaries=boundaries,
@@ -250,6 +284,7 @@ def _read_settings(node: Node, folder: Path) -> Settings:
         tpot=optional(fields, "tpot", _read_tpot, Tpot()),
         limits=optional(fields, "limits", _read_limits, Limits()),
         requests=optional(fields, "requests", _read_requests, Requests()),
+        sources=optional(fields, "sources", _read_sources, Sources()),
     )
 
 
@@ -270,6 +305,11 @@ def _read_web(node: Node) -> Web:
         listen=optional(fields, "listen", _read_address, default.listen),
         enable_lifecycle=optional(fields, "enable_lifecycle", Node.boolean, default.enable_lifecycle),
     )
+
+
+def _read_stop(node: Node) -> Stop:
+    fields = node.fields("grace")
+    return Stop(grace_ns=optional(fields, "grace", lambda n: n.duration(0, HOUR_NS), Stop().grace_ns))
 
 
 def _read_address(node: Node) -> Address | None:
@@ -430,6 +470,42 @@ def _read_requests(node: Node) -> Requests:
         embeddings=optional(fields, "embeddings", Node.boolean, default.embeddings),
         path=optional(fields, "path", lambda n: n.text(pattern="/.*", rule="must begin with /"), default.path),
     )
+
+
+def _read_sources(node: Node) -> Sources:
+    fields = node.fields("scrape")
+    scrape: tuple[Scrape, ...] = optional(fields, "scrape", _read_scrapes, ())
+    return Sources(scrape=scrape)
+
+
+def _read_scrapes(node: Node) -> tuple[Scrape, ...]:
+    scrapes: dict[str, Scrape] = {}
+    for item in node.items():
+        fields = item.fields("url", "every")
+        default = Scrape()
+        url = optional(fields, "url", _read_url, default.url)
+        every_ns = optional(fields, "every", lambda n: n.duration(SECOND_NS, MINUTE_NS), default.every_ns)
+        if url in scrapes:
+            fields.get("url", item).problem("must be given once", url)
+        scrapes[url] = Scrape(url=url, every_ns=every_ns)
+    if len(scrapes) > MAX_SCRAPES:
+        node.problem(f"must hold at most {MAX_SCRAPES} servers", str(len(scrapes)))
+    return tuple(scrapes.values())
+
+
+def _read_url(node: Node) -> str | None:
+    """An address in its one spelling, by which it is told from others."""
+    text = node.text()
+    if text is None:
+        return None
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme in ("http", "https") and url.host and url.user is None and url.password is None and not url.fragment:
+        return str(url)
+    node.problem("must be a URL without user and fragment, such as http://127.0.0.1:8000/metrics")
+    return None
 
 
 def _read_publish(node: Node, known: tuple[str, ...]) -> tuple[str, ...]:

@@ -110,12 +110,17 @@ def reading_ns(slot: int) -> int:
     return LAYOUT.highest_equivalent(slot) * 1000
 
 
+def least_ns(slot: int) -> int:
+    """The shortest duration in this slot, in ns: the rounding up to 1 us included."""
+    return max(0, LAYOUT.lowest_equivalent(slot) * 1000 - 999)
+
+
 def error_ratio(slot: int) -> Fraction:
     """By how much of itself a duration in this slot may lie below its reading, the rounding up to 1 us included."""
     if slot == 0:
         return Fraction(0)  # nothing but 0 is rounded up to 0
-    least_ns = max(1, LAYOUT.lowest_equivalent(slot) * 1000 - 999)
-    return Fraction(reading_ns(slot) - least_ns, least_ns)
+    least = max(1, least_ns(slot))
+    return Fraction(reading_ns(slot) - least, least)
 
 
 def quantile_slot(counts: Mapping[int, int], percentile: Fraction) -> int | None:

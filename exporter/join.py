@@ -7,6 +7,7 @@ How it works
     as open and stays until it is taken from the queue, or until `max_age`.
 
 How spans find each other
+    A log record of a span's end is that span told once more: the two become one row (`told_twice`).
     By parent, through any known span; by link, where there is no parent; by request id; and, last, an engine span
     belongs to the one gateway request of its trace (`exporter.tree`). What remains alone is measured alone.
 
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from exporter import record
-from exporter.record import MISSING
+from exporter.record import MISSING, WEIGHT_ONE
 from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.vocabulary import FATES
 
@@ -35,6 +36,8 @@ MAX_TIED: Final = 256
 """Spans of traces that are tied to one gathering: senders choose links and ids, and may give all requests the same."""
 ROWS_PER_TRACE: Final = 8
 """On average, when as many traces wait as may."""
+MAX_GATEWAYS: Final = 16
+"""Log records of one request id that are looked at for one being inside another."""
 NEVER: Final = 2**63 - 1
 MASK: Final = 2**64 - 1
 ODD: Final = 0x9E3779B97F4A7C15
@@ -45,13 +48,15 @@ SEED: Final = int.from_bytes(os.urandom(8), "little")
 class Gathering:
     """The waiting rows of one trace, or of several that belong together."""
 
-    __slots__ = ("due", "ids", "keys", "rows", "waiting")
+    __slots__ = ("due", "ids", "keys", "logs", "rows", "waiting")
 
     def __init__(self, key: int) -> None:
         self.rows: list[int] = []
         self.keys = [key]
         self.ids: list[int] = []
         self.due = NEVER
+        self.logs = False
+        """Whether a log record is among them."""
         self.waiting: set[int] = set()
         """Span ids of jobs that were given out as open."""
 
@@ -112,6 +117,9 @@ class Fingerprints:
         self.young.add(mark)
         return True
 
+    def __contains__(self, mark: int) -> bool:
+        return mark in self.young or mark in self.old
+
     def turn(self) -> None:
         """Forget the older half."""
         self.old, self.young = self.young, Marks()
@@ -156,8 +164,23 @@ class Table:
             gathering = self._link(gathering, other)
         if row[record.REQUEST_ID] != MISSING:
             gathering = self._identify(gathering, row[record.REQUEST_ID])
-        gathering.rows.append(self._store(row))
+        if row[record.RECORD] != MISSING:
+            gathering.logs = True
+        if not gathering.logs or not self._join_tellings(gathering, row):
+            gathering.rows.append(self._store(row))
         self._schedule(gathering, row[record.SEEN] + self.grace_ns)
+
+    def _join_tellings(self, gathering: Gathering, row: Sequence[int]) -> bool:
+        """Whether the span of a row was told by the other side already; if so, its row now says what both say."""
+        told_by_log, cells = row[record.RECORD] != MISSING, self.cells
+        for at in gathering.rows:
+            same = all(cells[at + cell] == row[cell] for cell in (record.SPAN, record.TRACE_LO, record.TRACE_HI))
+            if same and (cells[at + record.RECORD] == MISSING) == told_by_log:
+                stored = cells[at : at + self.width].tolist()
+                span, log = (stored, row) if told_by_log else (row, stored)
+                cells[at : at + self.width] = array("q", told_twice(span, log))
+                return True
+        return False
 
     def _gathering(self, key: int) -> Gathering:
         gathering = self.gatherings.get(key)
@@ -199,6 +222,7 @@ class Table:
         one.keys += other.keys
         one.ids += other.ids
         one.waiting |= other.waiting
+        one.logs |= other.logs
         for key in other.keys:
             self.gatherings[key] = one
         for identity in other.ids:
@@ -284,6 +308,8 @@ class Table:
         for row in rows.values():
             if self._means_nothing(row[record.REQUEST_ID]):
                 row[record.REQUEST_ID] = MISSING
+        if gathering.logs:
+            nest_tellings(rows.values())
         again, paths = NEVER, []
         done: set[int] = set()
         waiting: set[int] = set()
@@ -346,6 +372,48 @@ class Table:
             self.traces_of.pop(identity, None)
         gathering.due = MISSING
         self.open -= 1
+
+
+def nest_tellings(rows: Iterable[Row]) -> None:
+    """Put a gateway that only its log tells of inside the one of the same request id that ran around it.
+
+    Its log names no parent. The same gateway never stands inside itself, as clients may send one id with all requests.
+    """
+    told: dict[int, list[Row]] = {}
+    for row in rows:
+        if row[record.RECORD] == record.ENDING and row[record.REQUEST_ID] != MISSING:
+            told.setdefault(row[record.REQUEST_ID], []).append(row)
+    for group in (group for group in told.values() if 1 < len(group) <= MAX_GATEWAYS):
+        for row in group:
+            around = [other for other in group if _runs_around(other, row)]
+            if around and not row[record.PARENT]:
+                outer = max(around, key=lambda other: (other[record.START], other[record.SPAN]))
+                row[record.PARENT] = outer[record.SPAN]
+
+
+def _runs_around(outer: Row, inner: Row) -> bool:
+    if outer[record.RESOURCE] == inner[record.RESOURCE]:
+        return False
+    return outer[record.START] <= inner[record.START] and inner[record.END] <= outer[record.END]
+
+
+def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:
+    """One row from a span's and that of the log record of its end: the log says what the span does not.
+
+    Logs are kept of every request, so whatever the span was sampled for, it stands for one. A span of no profile says
+    who is around it, and nothing more.
+    """
+    known = span[record.ROLE] != MISSING
+    row = [mine if mine != MISSING else theirs for mine, theirs in zip(span, log, strict=True)]
+    row[record.SEEN] = max(span[record.SEEN], log[record.SEEN])
+    row[record.PROFILE] = span[record.PROFILE] if known else log[record.PROFILE]
+    if span[record.FIRST_TOKEN] == MISSING:
+        row[record.SOURCE] = log[record.SOURCE]
+    row[record.CALL] = max(span[record.CALL], log[record.CALL])
+    row[record.FATE] = span[record.FATE]
+    row[record.RECORD] = record.TOLD_TWICE if known else log[record.RECORD]
+    row[record.WEIGHT] = WEIGHT_ONE
+    return row
 
 
 def trace_key(high: int, low: int) -> int:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from exporter import record
 from exporter.align import Bound, Observation
+from exporter.flight import Flight
 from exporter.record import MISSING, WEIGHT_ONE
 from exporter.tree import DEPTH, QUEUE, Path, Row
 from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, OUTCOMES
@@ -88,6 +89,8 @@ class Request:
     negative: int = 0
     unmatched: str | None = None
     """The role of a span that found no gateway."""
+    flights: Sequence[Flight] = ()
+    """What logs told of it while it lasted."""
     texts: dict[str, str] = field(default_factory=dict)
     """The labels as text; whoever measures looks them up while they are known."""
 

@@ -13,6 +13,7 @@ at the latest.
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from exporter import compiled, record
@@ -22,17 +23,21 @@ from exporter.decode import columns
 from exporter.decode.columns import Batch
 from exporter.decode.jsonbody import to_protobuf
 from exporter.decode.protobuf import Decoder
+from exporter.flight import Flight
+from exporter.gauges import Flow, Gauges
 from exporter.join import Table, trace_key
 from exporter.judge import Judgement
+from exporter.logs import UNIDENTIFIED, LogRecogniser
 from exporter.measure import GATEWAY_SEEN, Measured, Request, Rules, measure, observations
 from exporter.profile import SourceProfile
-from exporter.receive import Encoding, Receipt, Transport
+from exporter.receive import Encoding, Receipt, Signal, Transport
 from exporter.recognise import Recogniser, Strings, wanted_by
 from exporter.record import IGNORED, MISSING, UNRECOGNISED
 from exporter.report import report
 from exporter.tally import Evaluations, Tally, ended_at
-from exporter.tree import Path
+from exporter.tree import Path, Row
 from slo_rules.slo import SLO
+from slo_rules.units import SECOND_NS
 from slo_rules.vocabulary import FATES
 
 FUTURE_NS: Final = 30_000_000_000
@@ -61,6 +66,9 @@ class Pipeline:
         self.lateness_ns = lateness_ns
         self.sealed = sealed
         self.strings = Strings()
+        self.record_fates: Counter[str] = Counter()
+        """What became of the log records."""
+        self.records_received: Counter[str] = Counter()
         self._configure(settings, profiles)
         self.tally = Tally(settings, slos, self.strings)
         self.table = Table(
@@ -70,6 +78,7 @@ class Pipeline:
             max_age_ns=2**61 if replay else settings.join.max_age_ns,
         )
         self.offsets = Offsets()
+        self.gauges = Gauges(settings.sources.scrape, self._looks_back_ns)
         self.routes: set[int] = set()
         self.gateway_seen = False
         self.pending: list[tuple[int, int, int, int, Path]] = []
@@ -94,13 +103,17 @@ class Pipeline:
 
     def _configure(self, settings: Settings, profiles: Sequence[SourceProfile]) -> None:
         self.settings = settings
-        self.profiles = list(profiles)
-        wanted = wanted_by(profiles, settings)
-        self.decoder = Decoder(wanted)
+        of_spans = [profile for profile in profiles if not profile.of_logs]
+        of_logs = [profile for profile in profiles if profile.of_logs]
+        self.profiles = [*of_spans, *of_logs]
+        wanted, wanted_of_logs = wanted_by(of_spans, settings), wanted_by(of_logs, settings)
+        self.decoder, self.log_decoder = Decoder(wanted), Decoder(wanted_of_logs)
         before = getattr(self, "recogniser", None)
-        self.recogniser = Recogniser(profiles, settings, wanted, self.strings)
+        self.recogniser = Recogniser(of_spans, settings, wanted, self.strings)
         if before is not None:
             self.recogniser.dropped, self.recogniser.ignored = before.dropped, before.ignored
+        self.log_recogniser = LogRecogniser(of_logs, settings, wanted_of_logs, self.strings, len(of_spans))
+        self.log_recogniser.dropped, self.log_recogniser.ignored = self.recogniser.dropped, self.recogniser.ignored
         self.rules = Rules(
             adjust=settings.align.mode == "adjust",
             expect_engine=settings.requests.expect_engine,
@@ -128,22 +141,30 @@ class Pipeline:
         self.table.max_open = settings.join.max_open
         self.table.max_age_ns = settings.join.max_age_ns
         self.tally.reconfigure(settings, slos)
+        self.gauges.reconfigure(settings.sources.scrape, self._looks_back_ns)
 
     # In.
 
-    def feed(self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int) -> Receipt:
+    def feed(
+        self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int, signal: Signal = "traces"
+    ) -> Receipt:
         """Take one inflated body. Raises BadBody, and takes nothing, if it is not OTLP."""
+        logs = signal == "logs"
         reasons = {}
         if encoding == "json":
-            body, refused = to_protobuf(body)
+            body, refused = to_protobuf(body, logs)
             reasons = {each.place: each.reason for each in refused}
-        batch = self.decoder.decode(body)
+        batch = self.log_decoder.decode(body, True) if logs else self.decoder.decode(body)
         self.bodies += 1
-        self.received[transport] += batch.spans + len(batch.refused)
-        self.fates["malformed"] += len(batch.refused)
-        self._take(batch, now_ns)
+        received, fates = (self.records_received, self.record_fates) if logs else (self.received, self.fates)
+        received[transport] += batch.spans + len(batch.refused)
+        fates["malformed"] += len(batch.refused)
+        if logs:
+            self._take_records(batch, now_ns)
+        else:
+            self._take(batch, now_ns)
         self._advance(now_ns)
-        return _receipt(batch, reasons)
+        return _receipt(batch, reasons, "log record" if logs else "span")
 
     def count_call(self, transport: Transport, code: str) -> None:
         """Count one answer to a sender."""
@@ -180,6 +201,67 @@ class Pipeline:
             return None
         return "too_late" if now_ns - end_ns > self.settings.windows.lateness_ns else "late"
 
+    # In: log records.
+
+    def _take_records(self, batch: Batch, now_ns: int) -> None:
+        recogniser = self.log_recogniser
+        rows = recogniser.recognise(batch, self.log_decoder.generation, None if self.replay else now_ns)
+        width = recogniser.width
+        for index in range(batch.spans):
+            row = rows[index * width : (index + 1) * width]
+            fate = self._record_fate(row, now_ns)
+            self.record_fates[fate] += 1
+            if fate == "used":
+                self._tell(row, now_ns)
+
+    def _record_fate(self, row: Sequence[int], now_ns: int) -> str:
+        known = {UNRECOGNISED: "unrecognised", IGNORED: "not_request", UNIDENTIFIED: "malformed"}
+        if row[record.PROFILE] in known:
+            return known[row[record.PROFILE]]
+        if not self.replay and row[record.END] > now_ns + FUTURE_NS:
+            return "future"
+        if row[record.CALL] == 0:
+            return "not_request"
+        return "used" if self.tally.flights.is_new(row) else "duplicate"
+
+    def _tell(self, row: Sequence[int], now_ns: int) -> None:
+        """Go by what a log record says of a request."""
+        self.newest_ns = max(self.newest_ns, row[record.END])
+        self.oldest_ns = row[record.START] if self.oldest_ns is None else min(self.oldest_ns, row[record.START])
+        flight = self.tally.flights.tell(row, row[record.SEEN], self._begin)
+        if not self.replay:  # in a replay all is known before anything is counted
+            if not flight.entered and not flight.inner:
+                self.tally.enter(flight, now_ns, in_windows=self._recent(flight.arrived_ns))
+            if flight.ended_ns is None:
+                self.tally.watch(flight, now_ns, in_windows=self._recent)
+        if row[record.RECORD] == record.ENDING:
+            self.table.add(row)
+
+    def _begin(self, row: Row) -> Flight:
+        return self.tally.flight_of(row, self.profiles[row[record.PROFILE]].flush_ns)
+
+    def _recent(self, time_ns: int) -> bool:
+        """Whether what happened then may still enter the windows."""
+        return self.replay or self.now_ns - time_ns <= self.settings.windows.lateness_ns
+
+    def _give_up(self, flight: Flight) -> None:
+        """Count a request whose end never came."""
+        self.tally.flights.lost_ends += 1
+        row = list(flight.row)
+        row[record.RECORD] = record.ENDING
+        row[record.START] = row[record.ARRIVED] = flight.arrived_ns
+        row[record.END] = row[record.SEEN] = max(self.now_ns, row[record.END])
+        self._measure(Path([], [row], [-1], [], [], [], [], [0], evicted=True))
+
+    def _look_after_flights(self) -> None:
+        flights = self.tally.flights
+        for flight in flights.due(self.now_ns):
+            self.tally.watch(flight, self.now_ns, in_windows=self._recent)
+        lost = flights.lost(self.now_ns - self.settings.join.max_age_ns)
+        over = len(flights.flights) - self.settings.join.max_open
+        for flight in lost or list(islice(flights, max(0, over))):
+            self._give_up(flight)
+
     def _links(self, batch: Batch, index: int) -> list[int]:
         head = index * columns.HEAD
         first, last = batch.heads[head + columns.LINKS_FROM], batch.heads[head + columns.LINKS_TO]
@@ -191,7 +273,9 @@ class Pipeline:
     def tick(self, now_ns: int) -> None:
         """Say what time it is: about once a second, live."""
         self._advance(now_ns)
+        self._look_after_flights()
         self.tally.windows.advance(now_ns - self.settings.windows.delay_ns)
+        self.tally.flights.forget(min(each.end_ns for each in self.tally.windows.windows.values()))
         self.tally.expire(now_ns)
         self.offsets.forget(now_ns)
         self._turn(now_ns, self.settings.join.max_age_ns + self.settings.join.grace_ns)
@@ -201,12 +285,14 @@ class Pipeline:
         if now_ns - self.turned_ns > REMEMBER_NS + age_ns:
             self.turned_ns = now_ns
             self.table.fingerprints.turn()
+            self.tally.flights.settled.turn()
             self.strings.turn()
             self.recogniser.forget()
+            self.log_recogniser.forget()
 
     def _advance(self, now_ns: int) -> None:
         """Seal what is ripe."""
-        self.now_ns = self.newest_ns if self.replay else now_ns
+        self.now_ns = self.tally.now_ns = self.newest_ns if self.replay else now_ns
         for path in self.table.seal(self.now_ns):
             self._resolve(path)
         for path in self.table.evict():
@@ -222,18 +308,27 @@ class Pipeline:
             if self.tally.last_ns is not None:  # at the end they are read as of the last end of a request
                 self.tally.windows.advance(min(watermark_ns, self.tally.last_ns))
             self.offsets.forget(watermark_ns - self.lateness_ns)
+            self.tally.flights.forget(watermark_ns - self.lateness_ns)
             self._turn(watermark_ns, 2 * self.lateness_ns)
+
+    def seal_all(self, now_ns: int) -> None:
+        """Seal what still waits for spans: no more will come."""
+        self._advance(now_ns)
+        for path in self.table.finish():
+            self._resolve(path)
 
     def finish(self) -> None:
         """End of the input of a replay."""
-        for path in self.table.finish():
-            self._resolve(path)
+        self.seal_all(self.now_ns)
         while self.pending:
             self._measure(heapq.heappop(self.pending)[-1])
         held, self.held, self.held_count = self.held, {}, 0
         for requests in held.values():
             for request in requests:
                 self._count(request)
+        for flight in list(self.tally.flights):
+            self.tally.enter(flight, self.now_ns, in_windows=True)
+            self.tally.watch(flight, self.now_ns, in_windows=self._recent)
         if self.tally.last_ns is not None:
             self.tally.windows.finish(self.tally.last_ns)
 
@@ -265,9 +360,27 @@ class Pipeline:
                 self._release(route)
 
     def _measure(self, path: Path) -> None:
+        flights = self._land(path.nodes)
+        if not flights and self.tally.flights.have_settled(path.nodes):
+            self.tally.unmatched["counted_before"] += 1
+            return
         request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
+        request.flights = flights
         request.texts = self.tally.labels_of(request)
         self._hold_or_count(request)
+
+    def _land(self, nodes: Sequence[Row]) -> list[Flight]:
+        """The flights of a request that has been joined, which are done with."""
+        if not self.tally.flights.known:
+            return []
+        flights = self.tally.flights.of(nodes)
+        starts = {flight.key: flight.arrived_ns for flight in flights}
+        for node in nodes:
+            if node[record.RECORD] == record.ENDING and node[record.FLIGHT] in starts:
+                node[record.START] = node[record.ARRIVED] = starts[node[record.FLIGHT]]
+        for flight in flights:
+            self.tally.flights.settle(flight, max(node[record.END] for node in nodes))
+        return flights
 
     def _hold_or_count(self, request: Request) -> None:
         awaited = self._awaited(request)
@@ -327,6 +440,22 @@ class Pipeline:
 
     # Out.
 
+    @property
+    def _looks_back_ns(self) -> int:
+        """How old the beginning of a window may be; a window ends with a slice, which is 10 s at most."""
+        return max(self.tally.window_lengths) + self.settings.windows.delay_ns + 10 * SECOND_NS
+
+    @property
+    def told_by_gauges(self) -> set[str]:
+        """Boundaries of scraped servers at which nothing told of a request before it had ended."""
+        early = {boundary for (boundary, _), traffic in self.tally.traffic.items() if traffic.in_flight}
+        return (self.gauges.boundaries & self.tally.published) - early
+
+    def flow(self, boundary: str, length_ns: int) -> Flow | None:
+        """What gauges tell of the window of this length."""
+        end_ns = self.tally.windows.windows[length_ns].end_ns
+        return self.gauges.flow(boundary, end_ns - length_ns, end_ns)
+
     def report(self, now_ns: int | None = None) -> dict[str, Any]:
         """Everything that is known, as plain data with sorted keys. `now_ns` is only for the caller's convenience."""
         return report(self)
@@ -337,8 +466,8 @@ class Pipeline:
         return compiled()
 
 
-def _receipt(batch: Batch, reasons: dict[int, str]) -> Receipt:
+def _receipt(batch: Batch, reasons: dict[int, str], item: str) -> Receipt:
     rejected = len(batch.refused)
-    told = [f"span {each.place}: {reasons.get(each.place, each.reason)}" for each in batch.refused[:MESSAGES]]
+    told = [f"{item} {each.place}: {reasons.get(each.place, each.reason)}" for each in batch.refused[:MESSAGES]]
     more = [f"{rejected - MESSAGES} more"] if rejected > MESSAGES else []
     return Receipt(batch.spans, rejected, "; ".join([*told, *more]))

@@ -3,6 +3,9 @@
 A profile names the role of the span, how it is recognised, and where its stamps, token counts, labels, outcome and
 ids stand (contract: `apiVersion: goodput/v1`, `kind: SourceProfile`). The built-in ones lie in `exporter/profiles`,
 one file per emitter, and are listed in `BUILT_IN` in the order in which they are tried; a user's own come first.
+
+A `LogProfile` says the same of log records that a gateway sends when a request starts, while it lasts, and when it has
+ended. Such a record is read like a span: `time` and `observed` stand in the places of `start` and `end`.
 """
 
 import re
@@ -18,12 +21,23 @@ KINDS: Final = ("unspecified", "internal", "server", "client", "producer", "cons
 """Span kinds, at the place of their number in OTLP."""
 
 UNITS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+OF_BOTH: Final = (
+    "ignore", "stamps", "first_token_from", "tokens", "items", "labels", "request_id", "stream", "status", "method",
+    "path", "route", "outcome",
+)  # fmt: skip
+OF_SPANS: Final = ("within", "several")
+OF_LOGS: Final = ("absent", "emitted", "flush")
+MAX_FLUSH_NS: Final = 60_000_000_000
+RECORDS: Final = ("start", "progress", "end")
 MATCHED: Final = ("scope", "name", "kind", "attributes", "resource")
 """What a span can be recognised by."""
+TIMES_OF_A_SPAN: Final = ("start", "end")
+TIMES_OF_A_LOG: Final = ("time", "observed")
+"""What a span, or a log record, says of itself outside its attributes."""
 WAYS: Final = {
     "event": {"event", "pick", "skip", "where"},
-    "attribute": {"attribute", "unit"},
-    "from": {"from", "plus", "minus", "unit"},
+    "attribute": {"attribute", "unit", "where"},
+    "from": {"from", "plus", "minus", "unit", "where"},
 }
 """What may be said of a stamp, by how it is found."""
 CHOSEN_NAMES: Final = ("service.name", "service.namespace", "service.instance.id")
@@ -32,7 +46,9 @@ CHOSEN_NAMES: Final = ("service.name", "service.namespace", "service.instance.id
 BUILT_IN: Final = (
     "vllm", "envoy", "envoy-egress", "litellm", "litellm-call", "dynamo", "dynamo-worker", "dynamo-handler", "smg",
     "celery", "openinference", "openllmetry", "genai-client", "fastapi", "http-server",
+    "envoy-accesslog", "dynamo-log",
 )  # fmt: skip
+KIND_OF_SPANS, KIND_OF_LOGS = "SourceProfile", "LogProfile"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +81,10 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """One way to find an instant: a base (`start`, `end`, a stamp, an event, a time), plus or minus an interval."""
+    """One way to find an instant: a base (`start`, `end`, a stamp, an event, a time), plus or minus an interval.
+
+    Conditions `where` are those of the event, or of the span where there is none.
+    """
 
     base: str = "start"
     event: str | None = None
@@ -143,10 +162,23 @@ class SourceProfile:
     within: str | None = None
     """Scope whose span of the same process and parent encloses this one, where the two are siblings."""
     several: Mapping[str, str] = field(default_factory=dict)
+    records: Mapping[str, Match] = field(default_factory=dict)
+    """Of a log profile: how its records at the start, in between and at the end are told apart; empty for spans."""
+    absent: str | None = None
+    """The text that stands for no value."""
+    emitted: tuple[Stamp, ...] = ()
+    """When a record was made."""
+    flush_ns: int = 0
+    """How long the emitter keeps a record back, at most."""
+
+    @property
+    def of_logs(self) -> bool:
+        """Whether it speaks of log records."""
+        return bool(self.records)
 
     def attributes(self) -> Iterator[str]:
         """Every attribute key that is read, of the span or of its events."""
-        for match in (*self.matches, *(ignore.match for ignore in self.ignores)):
+        for match in (*self.matches, *(ignore.match for ignore in self.ignores), *self.records.values()):
             yield from (condition.attribute for condition in match.attributes)
         for stamp in self._stamps():
             yield from (condition.attribute for condition in stamp.where)
@@ -164,7 +196,7 @@ class SourceProfile:
                 yield event
 
     def _stamps(self) -> Iterator[Stamp]:
-        for ways in self.stamps.values():
+        for ways in (*self.stamps.values(), self.emitted):
             yield from ways
 
     def _sources(self) -> Iterator[Source]:
@@ -202,22 +234,20 @@ def check_names(profiles: Sequence[tuple[SourceProfile, Node]]) -> None:
 
 def _profile(node: Node) -> SourceProfile | None:
     top = node.fields(required=("apiVersion", "kind", "metadata", "spec"))
-    for key, value in (("apiVersion", "goodput/v1"), ("kind", "SourceProfile")):
-        if key in top:
-            top[key].choice(value)
+    if "apiVersion" in top:
+        top["apiVersion"].choice("goodput/v1")
+    kind = top["kind"].choice(KIND_OF_SPANS, KIND_OF_LOGS) if "kind" in top else None
     if "metadata" not in top or "spec" not in top:
         return None
     metadata = top["metadata"].fields("labels", required=("name",))
     name = metadata["name"].text(pattern=r"[a-z0-9]([a-z0-9-]*[a-z0-9])?") if "name" in metadata else None
-    return _spec(top["spec"], name or "?")
+    return _spec(top["spec"], name or "?", of_logs=kind == KIND_OF_LOGS)
 
 
-def _spec(node: Node, name: str) -> SourceProfile | None:
-    spec = node.fields(
-        "ignore", "stamps", "first_token_from", "tokens", "items", "labels", "request_id", "stream", "status",
-        "method", "path", "route", "outcome", "within", "several", required=("role", "match"),
-    )  # fmt: skip
-    role = spec["role"].choice(*ROLES) if "role" in spec else None
+def _spec(node: Node, name: str, *, of_logs: bool) -> SourceProfile | None:
+    spec = node.fields(*OF_BOTH, *(OF_LOGS if of_logs else OF_SPANS),
+                       required=("role", "match", *(("records",) if of_logs else ())))  # fmt: skip
+    role = spec["role"].choice(*(("gateway",) if of_logs else ROLES)) if "role" in spec else None
     matches = tuple(_match(item) for item in spec["match"].items()) if "match" in spec else ()
     if "match" in spec and spec["match"].is_sequence and not matches:
         spec["match"].problem("must hold at least one way to recognise the span")
@@ -226,7 +256,7 @@ def _spec(node: Node, name: str) -> SourceProfile | None:
         role=role or ROLES[0],
         matches=matches,
         ignores=tuple(_ignore(item) for item in spec["ignore"].items()) if "ignore" in spec else (),
-        stamps=_stamps(spec["stamps"]) if "stamps" in spec else {},
+        stamps=_stamps(spec["stamps"], of_logs) if "stamps" in spec else {},
         first_token_from=(spec["first_token_from"].choice(*FIRST_TOKEN_SOURCES) if "first_token_from" in spec else None)
         or "token",
         tokens=_keys_by(spec.get("tokens"), "input", "output", "cached_input"),
@@ -241,6 +271,10 @@ def _spec(node: Node, name: str) -> SourceProfile | None:
         outcome=tuple(_evidence(item) for item in spec["outcome"].items()) if "outcome" in spec else (),
         within=spec["within"].text() if "within" in spec else None,
         several=_several(spec["several"]) if "several" in spec else {},
+        records=_records(spec["records"]) if "records" in spec else {},
+        absent=spec["absent"].text() if "absent" in spec else None,
+        emitted=_ways(spec["emitted"], "emitted", of_logs) if "emitted" in spec else (),
+        flush_ns=(spec["flush"].duration(low_ns=0, high_ns=MAX_FLUSH_NS) if "flush" in spec else None) or 0,
     )
     if role not in (None, "part") and not profile.stamps and "stamps" not in spec:
         node.problem("must give stamps, which are what a request is timed by")
@@ -281,6 +315,10 @@ def _match_of(node: Node, fields: Mapping[str, Node]) -> Match:
     )
 
 
+def _records(node: Node) -> dict[str, Match]:
+    return {key: _match(value) for key, value in node.fields(*RECORDS[:-1], required=("end",)).items()}
+
+
 def _says_something(node: Node) -> bool:
     """Whether it is no empty list or mapping, which would match everything."""
     return bool(node.entries() if node.is_mapping else node.items() if node.is_sequence else True)
@@ -318,10 +356,8 @@ def _ignore(node: Node) -> Ignore:
     return Ignore(match=_match_of(node, fields), reason=reason or "ignored")
 
 
-def _stamps(node: Node) -> dict[str, tuple[Stamp, ...]]:
-    stamps = {}
-    for key, value in node.fields(*STAMPS).items():
-        stamps[key] = tuple(way for item in _some(value) if (way := _stamp(item, key)) is not None)
+def _stamps(node: Node, of_logs: bool) -> dict[str, tuple[Stamp, ...]]:
+    stamps = {key: _ways(value, key, of_logs) for key, value in node.fields(*STAMPS).items()}
     for key in stamps:
         _follow(node, stamps, key)
     return stamps
@@ -343,14 +379,19 @@ def _follow(node: Node, stamps: Mapping[str, tuple[Stamp, ...]], first: str) -> 
                 open_ends.append(way.base)
 
 
-def _stamp(node: Node, stamp: str) -> Stamp | None:
+def _ways(node: Node, stamp: str, of_logs: bool) -> tuple[Stamp, ...]:
+    return tuple(way for item in _some(node) if (way := _stamp(item, stamp, of_logs)) is not None)
+
+
+def _stamp(node: Node, stamp: str, of_logs: bool) -> Stamp | None:
+    bases = TIMES_OF_A_LOG if of_logs else TIMES_OF_A_SPAN
     if node.is_scalar:
-        base = node.choice("start", "end")
+        base = node.choice(*bases)
         return Stamp(base=base) if base else None
     fields = node.fields("from", "plus", "minus", "unit", "event", "pick", "skip", "where", "attribute")
     ways = [key for key in ("event", "attribute", "from") if key in fields]
     if len(ways) != 1:
-        node.problem("must be start, end, or a mapping with one of event, attribute, from")
+        node.problem(f"must be {', '.join(bases)}, or a mapping with one of event, attribute, from")
         return None
     for key in fields.keys() - WAYS[ways[0]]:
         fields[key].problem(f"must not stand beside {ways[0]}")
@@ -359,19 +400,20 @@ def _stamp(node: Node, stamp: str) -> Stamp | None:
         skip = fields["skip"].integer(0, 16) if "skip" in fields else 0
         return Stamp(event=fields["event"].text(), last=pick == "last", skip=skip or 0,
                      where=_conditions(fields.get("where")))  # fmt: skip
+    where = _conditions(fields.get("where"))
     unit = fields["unit"].choice(*UNITS) if "unit" in fields else None
     if "unit" not in fields:
         node.problem(f"must give the unit, one of {', '.join(UNITS)}")
     if "attribute" in fields:
-        return Stamp(attribute=fields["attribute"].text(), absolute=True, unit_ns=UNITS[unit or "ns"])
-    base = fields["from"].choice("start", "end", *(name for name in STAMPS if name != stamp))
+        return Stamp(attribute=fields["attribute"].text(), absolute=True, unit_ns=UNITS[unit or "ns"], where=where)
+    base = fields["from"].choice(*bases, *(name for name in STAMPS if name != stamp))
     signs = [key for key in ("plus", "minus") if key in fields]
     if len(signs) != 1:
         node.problem("must give plus or minus, the attribute that holds the interval")
         return None
     attribute = fields[signs[0]].text()
-    return Stamp(base=base or "start", attribute=attribute, sign=1 if signs[0] == "plus" else -1,
-                 unit_ns=UNITS[unit or "ns"])  # fmt: skip
+    return Stamp(base=base or bases[0], attribute=attribute, sign=1 if signs[0] == "plus" else -1,
+                 unit_ns=UNITS[unit or "ns"], where=where)  # fmt: skip
 
 
 def _source(node: Node) -> Source:

@@ -14,6 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from exporter import record
@@ -41,6 +42,7 @@ CLOCK_KEYS: Final = ("host.id", "host.name", "k8s.node.name")
 NO_CALL: Final = ("/models", "/metrics", "/health", "/tokenize", "/detokenize", "/load", "/ping", "/version")
 EMBEDDINGS: Final = "/embeddings"
 WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
+DECIMAL: Final = re.compile(r"([0-9]{1,19})\.([0-9]{1,18})")
 UNITS_TEXT: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s)")
 
 
@@ -288,8 +290,9 @@ class Recogniser:
         self._route(rows, row, rule)
 
     def _stamp(self, rows: memoryview, row: int, head: int, cell: int, ways: tuple[Way, ...]) -> None:
-        begin, end = rows[row + record.START], rows[row + record.END]
         for way in ways:
+            if way.event < 0 and way.where and not self._hold(way.where):
+                continue
             if way.event >= 0:
                 time = self._event_time(head, way)
             elif way.absolute:
@@ -297,15 +300,22 @@ class Recogniser:
             elif way.slot < 0:
                 time = rows[row + way.base]
             else:
-                time = self._offset(rows[row + way.base], way, end - begin)
+                time = self._offset(rows[row + way.base], way, self._length(rows, row))
             if time == MISSING:
                 continue
-            if begin - SLACK_NS <= time <= end + SLACK_NS:
+            if self._inside(rows, row, time):
                 rows[row + cell] = time
                 return
             self.dropped["outside_span"] += 1
 
-    def _offset(self, base: int, way: Way, length: int) -> int:
+    def _inside(self, rows: memoryview, row: int, time: int) -> bool:
+        return bool(rows[row + record.START] - SLACK_NS <= time <= rows[row + record.END] + SLACK_NS)
+
+    def _length(self, rows: memoryview, row: int) -> int | None:
+        """No interval of a span is longer than this."""
+        return int(rows[row + record.END] - rows[row + record.START])
+
+    def _offset(self, base: int, way: Way, length: int | None) -> int:
         if base == MISSING:
             return MISSING
         interval = self._interval(way.slot, way.unit_ns, length)
@@ -531,7 +541,8 @@ class Recogniser:
         )
 
     def _way(self, stamp: Stamp) -> Way:
-        cells = {"start": record.START, "end": record.END, **record.STAMP_CELLS}
+        cells = {"start": record.START, "end": record.END, "time": record.START, "observed": record.END}
+        cells |= record.STAMP_CELLS
         return Way(
             base=cells[stamp.base],
             event=-1 if stamp.event is None else self.wanted.event(stamp.event),
@@ -604,8 +615,10 @@ def parsed(text: str, unit_ns: int) -> int | None:
     match = UNITS_TEXT.fullmatch(text)
     if match:
         text, unit_ns = match[1], {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9}[match[2]]
-    if WHOLE.fullmatch(text):  # exactly: a time in nanoseconds has more digits than a float
+    if WHOLE.fullmatch(text):  # exactly, as a time in nanoseconds has more digits than a float
         return int(text) * unit_ns
+    if match := DECIMAL.fullmatch(text):
+        return round(Fraction(int(match[1] + match[2]) * unit_ns, 10 ** len(match[2])))
     try:
         return scaled(float(text), unit_ns)
     except ValueError:

@@ -62,9 +62,16 @@ WITHIN: Final = 36
 SCOPE: Final = 37
 FATE: Final = 38
 """Index into vocabulary.FATES where it was found when the span came; COUNTED where it was counted then, too."""
-LABELS: Final = 39
+RECORD: Final = 39
+"""Of a log record, its index in profile.RECORDS; TOLD_TWICE for a span that a log record tells of, too."""
+EMITTED: Final = 40
+"""When a log record was made."""
+FLIGHT: Final = 41
+"""Key of the request among those that logs tell of (`exporter.flight`)."""
+LABELS: Final = 42
 """First of the declared labels; a row is LABELS + number of declared labels cells wide."""
 
+STARTED, GOING, ENDING, TOLD_TWICE = range(4)
 COUNTED: Final = -1
 UNRECOGNISED: Final = -1
 IGNORED: Final = -2

@@ -2,7 +2,7 @@
 
 A file is one of: length-delimited bodies (each after its size as a varint, as in captures), one body, or JSON lines as
 the Collector's file exporter writes them; any of them gzipped, whole or body by body. Which one it is, is found from
-the bytes. A folder stands for its trace files.
+the bytes, as is whether it holds spans or log records. A folder stands for its files of these two.
 """
 
 import gzip
@@ -11,18 +11,21 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from exporter import record
 from exporter.decode.columns import BadBody
 from exporter.judge import Judgement
 from exporter.measure import Interval, Measured, Request
 from exporter.pipeline import Pipeline
-from exporter.receive import Encoding
+from exporter.receive import Encoding, Signal
 from exporter.tally import Tally
 
 SUFFIXES: Final = (".pb", ".json", ".jsonl", ".lines", ".otlp", ".gz", ".bin")
-NO_TRACES: Final = ("metrics", "logs", "truth", "index", "profile", "inputs")
+NO_OTLP: Final = ("metrics", "truth", "index", "profile", "inputs")
 """Starts of names that hold something else in a folder of captures."""
 GZIP: Final = b"\x1f\x8b"
 MAX_BODY: Final = 256 * 2**20
@@ -36,6 +39,7 @@ class Body(NamedTuple):
     place: str
     encoding: Encoding
     content: bytes
+    signal: Signal = "traces"
 
 
 class Unreadable(Exception):
@@ -43,25 +47,48 @@ class Unreadable(Exception):
 
 
 def files_of(paths: Iterable[str]) -> list[Path]:
-    """The trace files that files and folders stand for, in the order of their names. Raises Unreadable for none."""
+    """The files that files and folders stand for, in the order of their names. Raises Unreadable for none."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file() and _holds_traces(file.name))
+            inside = sorted(file for file in path.rglob("*") if file.is_file() and _holds_otlp(file.name))
             if not inside:
-                raise Unreadable(f"{path}: no trace files in this folder ({', '.join(SUFFIXES)})")
+                raise Unreadable(f"{path}: no files of spans or logs in this folder ({', '.join(SUFFIXES)})")
             found += inside
         else:
             found.append(path)
     return found
 
 
-def _holds_traces(name: str) -> bool:
-    return name.endswith(SUFFIXES) and not name.startswith(NO_TRACES)
+def _holds_otlp(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(NO_OTLP)
 
 
 def bodies(path: Path) -> Iterator[Body]:
-    """The bodies of one file. Raises Unreadable."""
+    """The bodies of one file, which are all of one signal. Raises Unreadable."""
+    signal: Signal | None = None
+    for body in _bodies(path):
+        signal = signal or signal_of(body)
+        yield body._replace(signal=signal or "traces")
+
+
+def signal_of(body: Body) -> Signal | None:
+    """Whether a body holds spans or log records; None where it holds neither."""
+    if body.encoding == "json":
+        found = {b'"resourceSpans"': "traces", b'"resourceLogs"': "logs"}
+        places = {body.content.find(key): signal for key, signal in found.items() if key in body.content}
+        return cast("Signal", places[min(places)]) if places else None
+    try:
+        groups = ExportLogsServiceRequest.FromString(body.content).resource_logs
+    except DecodeError:
+        return None
+    for item in (item for group in groups for scope in group.scope_logs for item in scope.log_records):
+        # Read as a log record, a span has no time: its fields of those numbers are of another type.
+        return "logs" if item.time_unix_nano or item.observed_time_unix_nano else "traces"
+    return None
+
+
+def _bodies(path: Path) -> Iterator[Body]:
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -166,7 +193,7 @@ def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
 def feed(pipeline: Pipeline, body: Body) -> tuple[bool, str]:
     """Feed one body: whether it was OTLP, and what was wrong with it or with some of its spans."""
     try:
-        receipt = pipeline.feed(body.content, encoding=body.encoding, transport="file", now_ns=0)
+        receipt = pipeline.feed(body.content, encoding=body.encoding, transport="file", now_ns=0, signal=body.signal)
     except BadBody as error:
         return False, f"{body.place}: {error}"
     return True, f"{body.place}: {receipt.message}" if receipt.message else ""

@@ -5,16 +5,20 @@ follows from the spans stands here: nothing of transports, arrival times or late
 the same spans over sockets give the same report.
 """
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from exporter.histogram import error_ratio, quantile_slot, reading_ns
+from exporter import gauges
+from exporter.gauges import Flow
+from exporter.histogram import error_ratio, least_ns, quantile_slot, reading_ns, slot_of_ns
 from exporter.record import WEIGHT_ONE
 from exporter.tally import (
     BAD,
     CACHED,
+    END_TO_END,
     ENDED,
     ENDED_OUTPUT,
     GOOD,
@@ -34,7 +38,7 @@ from exporter.tally import (
 from slo_rules.slo import SLO, Objective, minimum_samples
 from slo_rules.units import format_duration
 from slo_rules.verdict import Verdict, attainment, attainment_bounds, budget_remaining, burn_rate, verdict
-from slo_rules.vocabulary import METRICS, OUTCOMES
+from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES
 
 if TYPE_CHECKING:
     from exporter.pipeline import Pipeline
@@ -42,6 +46,9 @@ if TYPE_CHECKING:
 SCHEMA: Final = "goodput-exporter/report/v1"
 PERCENTILES: Final = (50, 95, 99)
 SECOND: Final = 1_000_000_000
+ENDED_SLOT: Final = EVIDENCES.index("ended")
+BEYOND: Final = 2**62
+"""A slot above all others: of what never ends."""
 RATES_NOTE: Final = "Arrival and completion rates say what was asked and what was done; neither is the capacity."
 CLOCKS_NOTE: Final = (
     "Some requests could not be judged, and some clocks have no bound between them (a queue gives none). "
@@ -57,6 +64,7 @@ def report(pipeline: "Pipeline") -> dict[str, Any]:
     """The report of a pipeline as it stands."""
     tally = pipeline.tally
     span_s = _between(tally.first_ns, tally.last_ns)
+    undecided = tally.flights.undecided()
     return {
         "schema": SCHEMA,
         "as_of_unix_nano": tally.last_ns,
@@ -66,8 +74,8 @@ def report(pipeline: "Pipeline") -> dict[str, Any]:
             "last_unix_nano": pipeline.newest_ns or None,
         },
         "boundaries": {name: _boundary(totals, span_s) for name, totals in sorted(tally.totals.items())},
-        "windows": {format_duration(length): _window(tally, length) for length in tally.window_lengths},
-        "slos": {slo.name: _slo(tally, slo, span_s) for slo in tally.slos},
+        "windows": {format_duration(length): _window(pipeline, length) for length in tally.window_lengths},
+        "slos": {slo.name: _slo(tally, slo, span_s, undecided.get(slo.name, [])) for slo in tally.slos},
         "clocks": _clocks(pipeline),
         "spans": {
             fate: count for fate, count in sorted(pipeline.fates.items()) if count and fate not in ("late", "too_late")
@@ -109,19 +117,20 @@ def _clocks(pipeline: "Pipeline") -> list[dict[str, Any]]:
 
 
 def _boundary(totals: Totals, span_s: float | None) -> dict[str, Any]:
-    completions = sum(totals.outcomes.values())
+    completions, arrivals = sum(totals.outcomes.values()), sum(totals.arrivals.values())
     tokens = {name: requests(totals.tokens[name]) if name in totals.tokens else None
               for name in ("input", "cached", "output", "items")}  # fmt: skip
     tokens["cached_input"] = tokens.pop("cached")
     return {
-        "arrivals": requests(totals.arrivals),
+        "arrivals": requests(arrivals),
+        "evidence": {name: requests(totals.arrivals[name]) for name in EVIDENCES if totals.arrivals[name]},
         "in_flight": requests(totals.in_flight),
         "outcomes": {outcome: requests(totals.outcomes[outcome]) for outcome in OUTCOMES},
         "metrics": {metric: summary(totals.metrics[metric]) for metric in METRICS},
         "phases": {phase: summary(each) for phase, each in sorted(totals.phases.items())},
         "tokens": tokens,
         "per_user_tokens_per_second": per_user(totals.metrics["tpot"]),
-        "rates": _rates(totals.arrivals, completions, totals.tokens, span_s),
+        "rates": _rates(arrivals, completions, totals.tokens, span_s),
     }
 
 
@@ -168,19 +177,36 @@ def per_user(tpot: Distribution) -> dict[str, Any]:
 # Windows.
 
 
-def _window(tally: Tally, length_ns: int) -> dict[str, Any]:
+def _window(pipeline: "Pipeline", length_ns: int) -> dict[str, Any]:
+    tally = pipeline.tally
     window = tally.windows.windows[length_ns]
+    boundaries = {name: _window_boundary(tally, length_ns, name) for name in sorted(tally.totals)}
+    for name in pipeline.told_by_gauges:
+        boundaries[name] = boundaries.get(name, {}) | _flow(pipeline.flow(name, length_ns), length_ns)
     end_ns = window.end_ns if window.last else None
     return {
         "from_unix_nano": None if end_ns is None else end_ns - length_ns,
         "to_unix_nano": end_ns,
-        "boundaries": {name: _window_boundary(tally, length_ns, name) for name in sorted(tally.totals)},
+        "boundaries": boundaries,
+    }
+
+
+def _flow(flow: Flow | None, length_ns: int) -> dict[str, Any]:
+    """What gauges tell of a window, in place of what ended requests tell; by evidence, the arrivals that rest on it."""
+    arrivals = None if flow is None else flow.arrivals
+    return {
+        "evidence": {} if arrivals is None else {gauges.EVIDENCE: arrivals * length_ns / SECOND},
+        "arrivals_not_yet_known_s": None,
+        "arrivals_per_second": arrivals,
+        "backlog_growth_per_second": None if flow is None else flow.backlog_growth,
+        "in_flight": None if flow is None else flow.in_flight,
     }
 
 
 def _window_boundary(tally: Tally, length_ns: int, boundary: str) -> dict[str, Any]:
     length_s = length_ns / SECOND
-    arrivals = sum(merged(tally, length_ns, "arrivals", boundary).values())
+    told = merged(tally, length_ns, "arrivals", boundary)
+    arrivals = sum(told.values())
     outcomes = merged(tally, length_ns, "outcomes", boundary)
     completions = sum(outcomes.values())
     tokens = merged(tally, length_ns, "tokens", boundary)
@@ -188,6 +214,8 @@ def _window_boundary(tally: Tally, length_ns: int, boundary: str) -> dict[str, A
         "arrivals_per_second": rate(arrivals, length_s),
         "completions_per_second": rate(completions, length_s),
         "backlog_growth_per_second": rate(arrivals - completions, length_s),
+        "evidence": {name: requests(told[slot]) for slot, name in enumerate(EVIDENCES) if told[slot]},
+        "arrivals_not_yet_known_s": None if told.keys() - {ENDED_SLOT} else tail_s(tally, length_ns, boundary),
         "input_tokens_per_second": rate(tokens.get(INPUT, 0), length_s),
         "cached_input_tokens_per_second": rate(tokens.get(CACHED, 0), length_s),
         "output_tokens_per_second": rate(tokens.get(OUTPUT, 0), length_s),
@@ -195,6 +223,20 @@ def _window_boundary(tally: Tally, length_ns: int, boundary: str) -> dict[str, A
         "outcomes": {name: requests(outcomes.get(slot, 0)) for slot, name in enumerate(OUTCOMES)},
         "metrics": {metric: percentiles(merged(tally, length_ns, metric, boundary)) for metric in METRICS},
     }
+
+
+def tail_s(tally: Tally, length_ns: int, boundary: str, klass: str | None = None) -> float | None:
+    """How long before the end of a window arrivals may still be missing where only ends tell of them, seconds.
+
+    That is the longest request in the window: one that came as late may not have ended yet.
+    """
+    slots = [
+        slot
+        for key, number in tally.by_kind("completion")
+        if key[0] == boundary and klass in (None, key[2])
+        for slot in tally.windows.slots(length_ns, number)
+    ]
+    return seconds(reading_ns(max(slots))) if slots else None
 
 
 def merged(tally: Tally, length_ns: int, kind: str, boundary: str) -> Counter[int]:
@@ -218,9 +260,11 @@ def percentiles(slots: Mapping[int, int]) -> dict[str, Any]:
 # SLOs.
 
 
-def _slo(tally: Tally, slo: SLO, span_s: float | None) -> dict[str, Any]:
+def _slo(tally: Tally, slo: SLO, span_s: float | None, undecided: Sequence[int]) -> dict[str, Any]:
+    """`undecided`: the deadlines, ascending, of requests in flight of which it is not known whether they were kept."""
     counts = tally.slo_counts[slo.name]
-    unknown = unknowns(counts)
+    pending = pending_at(tally.now_ns, undecided)
+    unknown = unknowns(counts) + pending
     bounds = attainment_bounds(counts.good, counts.eligible, unknown) if unknown else None
     return {
         "workload": slo.workload,
@@ -232,14 +276,22 @@ def _slo(tally: Tally, slo: SLO, span_s: float | None) -> dict[str, Any]:
         "good": requests(counts.good),
         "bad": requests(sum(counts.bad.values())),
         "failed": {name: requests(count) for name, count in sorted(counts.bad.items())},
+        "pending": requests(pending),
         "unjudged": {reason: requests(count) for reason, count in sorted(counts.unjudged.items())},
         "goodput_requests_per_second": rate(counts.good, span_s) if counts.eligible or unknown else None,
         "goodput_output_tokens_per_second": rate(counts.good_output, span_s) if counts.eligible or unknown else None,
         "attainment": ratio(attainment(counts.good, counts.eligible)),
         "attainment_bounds": None if bounds is None else [float(bound) for bound in bounds],
         "objectives": {objective.name: _objective(tally, slo, objective) for objective in slo.objectives},
-        "windows": {format_duration(length): _slo_window(tally, slo, length) for length in tally.window_lengths},
+        "windows": {
+            format_duration(length): _slo_window(tally, slo, length, undecided) for length in tally.window_lengths
+        },
     }
+
+
+def pending_at(time_ns: int, undecided: Sequence[int]) -> int:
+    """Requests in flight, in weight units, a deadline of which had passed at an instant, for good or bad."""
+    return bisect_right(undecided, time_ns) * WEIGHT_ONE
 
 
 def _budget(tally: Tally, slo: SLO) -> dict[str, Any] | None:
@@ -288,7 +340,34 @@ def _objective(tally: Tally, slo: SLO, objective: Objective) -> dict[str, Any]:
         "verdict": objective_verdict(tally, slo, objective),
         "value_s": None if slot is None else seconds(reading_ns(slot)),
         "samples": requests(sum(values.values())),
+        **_in_flight_bounds(tally, slo, objective, values),
     }
+
+
+def _in_flight_bounds(tally: Tally, slo: SLO, objective: Objective, values: Mapping[int, int]) -> dict[str, Any]:
+    """Between which values the percentile lies, whatever becomes of what is in flight; only where logs tell of it.
+
+    From below every request in flight has the age that it has, from above it never ends (None).
+    """
+    bounds = percentile_bounds(tally, slo, objective, values)
+    if bounds is None:
+        return {}
+    return {"bounds_s": [None if bound is None else seconds(bound) for bound in bounds]}
+
+
+def percentile_bounds(
+    tally: Tally, slo: SLO, objective: Objective, values: Mapping[int, int]
+) -> tuple[int | None, int | None] | None:
+    """The bounds of a percentile in nanoseconds, None for no bound; None where nothing tells what is in flight."""
+    if not tally.flights.known or objective.boundary != END_TO_END or objective.metric == "tpot":
+        return None
+    ages = tally.flights.ages(slo, objective, tally.windows.windows[objective.window_ns].end_ns)
+    least, most = Counter(values), Counter(values)
+    for age in ages:
+        least[slot_of_ns(age)] += WEIGHT_ONE
+        most[BEYOND] += WEIGHT_ONE
+    low, high = quantile_slot(least, objective.percentile), quantile_slot(most, objective.percentile)
+    return None if low is None else least_ns(low), None if high in (None, BEYOND) else reading_ns(high)
 
 
 def objective_verdict(tally: Tally, slo: SLO, objective: Objective) -> Verdict:
@@ -298,13 +377,18 @@ def objective_verdict(tally: Tally, slo: SLO, objective: Objective) -> Verdict:
     least = Fraction(counts.get(SURELY_MET, 0), WEIGHT_ONE)
     most = samples - Fraction(counts.get(SURELY_BROKEN, 0), WEIGHT_ONE)
     enough = minimum_samples(slo.policies.minimum_samples, objective.percentile)
+    ages = tally.flights.ages(slo, objective, tally.windows.windows[objective.window_ns].end_ns)
+    kept = sum(age <= objective.threshold_ns for age in ages)
+    if kept < len(ages) and verdict(objective.percentile, samples + len(ages), most + kept, enough) == "violated":
+        return "violated"  # however soon all that is in flight ends
     surely = verdict(objective.percentile, samples, least, enough)
     return surely if surely == verdict(objective.percentile, samples, most, enough) else "no_data"
 
 
-def _slo_window(tally: Tally, slo: SLO, length_ns: int) -> dict[str, Any]:
+def _slo_window(tally: Tally, slo: SLO, length_ns: int, undecided: Sequence[int]) -> dict[str, Any]:
     counts = tally.windows.slots(length_ns, tally.number("slo", slo.name))
     good, bad, unknown = (counts.get(slot, 0) for slot in (GOOD, BAD, UNKNOWN))
+    unknown += pending_at(tally.windows.windows[length_ns].end_ns, undecided)
     bounds = attainment_bounds(good, good + bad, unknown) if unknown else None
     judged = good + bad + unknown
     ended, output = counts.get(ENDED, 0), counts.get(ENDED_OUTPUT, 0)

@@ -6,8 +6,17 @@ is fed by the receivers and read by scrapes, each in one go, so nobody sees half
 A reload reads the configuration, profile and SLO files anew, all of them, and takes them only if none has a problem;
 otherwise what was in force stays so. Where to listen and how large bodies may be is settled at the start.
 
-To stop is to say so first (not ready, UNAVAILABLE and 503 to what comes new), then to finish what is under way, for
-`DRAIN_S` at most, and to close the metrics last. Senders keep what was refused and send it to the next one.
+To stop on a signal is to say so first (not ready), and to lose nothing that others still have to say or to read:
+
+1. Spans are taken as before, since a model server that was told to stop together with this program still ends its
+   requests. This lasts until no request waits for more spans and whoever has scraped of late has read that, for two
+   fifths of `stop.grace` at most. Where nobody has scraped, nobody is waited for. (What says nothing until later than
+   that must be told to stop first, as Kubernetes does with what has native sidecars.)
+2. If it was not enough, what comes now is refused (UNAVAILABLE and 503; senders keep it and send it to the next one),
+   what waits is counted, and the last scrape is waited for, within the rest of `stop.grace`.
+
+A second signal ends the program at once. Then sockets close: what is under way is finished, for `DRAIN_S` at most, and
+the metrics go last.
 """
 
 import asyncio
@@ -34,6 +43,7 @@ from exporter.profile import SourceProfile, built_in, check_names, read_profiles
 from exporter.receive import Clock
 from exporter.receive.grpc import GrpcReceiver
 from exporter.receive.http import HttpReceiver
+from exporter.scrape import Scraper
 from slo_rules.document import Node, Problem, Problems, read
 from slo_rules.families import FAMILY
 from slo_rules.slo import SLO, read_slos
@@ -41,6 +51,13 @@ from slo_rules.slo import SLO, read_slos
 TICK_S: Final = 1.0
 DRAIN_S: Final = 10.0
 """Within the 30 s that Kubernetes gives a pod, with room for what else stops in it."""
+
+_SETTLE_SHARE: Final = 0.4
+"""Of `stop.grace`, for spans that still come. The rest is for a last scrape; they may be 15 s apart."""
+_SETTLED_EVERY_S: Final = 0.1
+SCRAPER_KNOWN_S: Final = 120.0
+"""After this time without a scrape an address is not waited for: a minute is the longest usual interval."""
+MAX_SCRAPERS: Final = 16
 
 _RECEIVERS_SHARE: Final = 0.8
 _SCRAPES_SHARE: Final = 0.1
@@ -99,6 +116,7 @@ async def serve(read_again: Callable[[], Declared]) -> None:
     with _handling(stop.set, exporter.reload_and_log):
         async with exporter:
             await exporter.run_until(stop)
+            await exporter.wind_down()
 
 
 def read_files(files: Files, environment: Mapping[str, str], warnings: list[Problem] | None = None) -> Declared:
@@ -209,6 +227,8 @@ class Exporter:
         self._unready: str | None = "starting"
         self._stack = AsyncExitStack()
         self._reloaded = True
+        self._scrapes: dict[str, float] = {}
+        self._scraped = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         declared = self._read_again()
@@ -216,8 +236,10 @@ class Exporter:
         self._pipeline = Pipeline(*declared)
         self._reloaded_ns = self._clock()
         async with AsyncExitStack() as stack:
+            self._scraper = await stack.enter_async_context(Scraper(self._pipeline.gauges, self._clock))
             await self._serve_web(stack)
             await self._receive(stack)
+            self._scraper.follow(declared.settings.sources.scrape)
             self._ticker = asyncio.create_task(self._tick())
             self._stack = stack.pop_all()
         self._unready = None
@@ -228,7 +250,6 @@ class Exporter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._unready = "stopping"
-        _log.info("stopping")
         await self._stack.aclose()
         self._ticker.cancel()
         with suppress(asyncio.CancelledError):
@@ -261,6 +282,44 @@ class Exporter:
         if self._ticker.done():
             self._ticker.result()
 
+    async def wind_down(self) -> None:
+        """Take what is still sent, then let the scrapers read it; at the latest `stop.grace` after the call."""
+        self._unready = "stopping"
+        grace_s = self._pipeline.settings.stop.grace_ns / _NANOSECONDS
+        _log.info("stopping, within %g s; a second signal ends at once", grace_s)
+        end_s = time.monotonic() + grace_s
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._settle(), grace_s * _SETTLE_SHARE)
+            return
+        self._grpc.refuse()
+        self._http.refuse()
+        self._pipeline.seal_all(self._clock())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._last_scrapes(time.monotonic()), end_s - time.monotonic())
+
+    async def _settle(self) -> None:
+        """Return when no request waits for more spans, and the scrapers have read all that came."""
+        bodies = -1
+        while bodies != self._pipeline.bodies:
+            while self._pipeline.table.open:
+                await asyncio.sleep(_SETTLED_EVERY_S)
+            bodies = self._pipeline.bodies
+            await self._last_scrapes(time.monotonic())
+
+    async def _last_scrapes(self, since_s: float) -> None:
+        """Return when each address that has scraped of late has begun another scrape and got it."""
+        due = {address for address, at_s in self._scrapes.items() if since_s - at_s < SCRAPER_KNOWN_S}
+        while any(self._scrapes.get(address, since_s) < since_s for address in due):
+            self._scraped.clear()
+            await self._scraped.wait()
+
+    def _note_scrape(self, address: str, begun_s: float) -> None:
+        self._scrapes.pop(address, None)
+        self._scrapes[address] = begun_s
+        if len(self._scrapes) > MAX_SCRAPERS:
+            del self._scrapes[next(iter(self._scrapes))]
+        self._scraped.set()
+
     def reload(self) -> None:
         """Read the files anew and go by them. Raises ReloadRefused, and keeps the old ones, if they have problems."""
         try:
@@ -271,6 +330,7 @@ class Exporter:
         if _fixed(declared.settings) != _fixed(self._started_with):
             _log.warning("changes under receive and web take effect at the next start")
         self._pipeline.reconfigure(*declared)
+        self._scraper.follow(declared.settings.sources.scrape)
         self._reloaded, self._reloaded_ns = True, self._clock()
         _log.info("reloaded")
 
@@ -284,6 +344,7 @@ class Exporter:
     async def _tick(self) -> NoReturn:
         while True:
             begun = time.perf_counter()
+            self._scraper.check()
             self._pipeline.tick(self._clock())
             self._pipeline.evaluations.add(time.perf_counter() - begun)
             await asyncio.sleep(TICK_S)
@@ -291,7 +352,7 @@ class Exporter:
     async def _serve_web(self, stack: AsyncExitStack) -> None:
         settings = self._started_with.web
         reload = self._reload_for_web if settings.enable_lifecycle else None
-        site = Site(collect=self._collect, unready=lambda: self._unready, reload=reload)
+        site = Site(collect=self._collect, unready=lambda: self._unready, scraped=self._note_scrape, reload=reload)
         runner = web.AppRunner(application(site), access_log=None, shutdown_timeout=self._drain_s * _SCRAPES_SHARE / 2)
         stack.push_async_callback(runner.cleanup)
         listener = _socket("web.listen", settings.listen)
@@ -312,8 +373,8 @@ class Exporter:
 
     async def _receive(self, stack: AsyncExitStack) -> None:
         settings = self._started_with.receive
-        http = HttpReceiver(self._pipeline, max_body=settings.max_body, clock=self._clock)
-        grpc = GrpcReceiver(self._pipeline, max_body=settings.max_body, clock=self._clock)
+        self._http = http = HttpReceiver(self._pipeline, max_body=settings.max_body, clock=self._clock)
+        self._grpc = grpc = GrpcReceiver(self._pipeline, max_body=settings.max_body, clock=self._clock)
         grace_s = self._drain_s * _RECEIVERS_SHARE
 
         async def drain() -> None:

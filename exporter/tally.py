@@ -18,19 +18,23 @@ from typing import Final, NamedTuple
 from exporter import record
 from exporter.budget import Budget
 from exporter.config import Settings
+from exporter.flight import Flight, Flights, Limit, Limits
 from exporter.histogram import LIMIT_NS, slot_of_ns
 from exporter.judge import Judgement, in_schedule, is_sample, judge, outermost, selects, value_of
 from exporter.measure import Measured, Request, classify
 from exporter.recognise import OTHER, Strings
-from exporter.record import MISSING
+from exporter.record import MISSING, WEIGHT_ONE
+from exporter.tree import QUEUE, Row
 from exporter.window import Moment, Windows
 from slo_rules.slo import SLO, Objective
-from slo_rules.vocabulary import METRICS, OUTCOMES
+from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES
 
+MAX_LIMITS: Final = 10_000
+"""Combinations of labels for which it is remembered which limits apply."""
 NOWHERE: Final = Moment([], [])
 """Where what came too late for the windows is put."""
-EVIDENCE: Final = "span"
-"""What tells of arrivals: spans, which come when the request has ended."""
+END_TO_END: Final = "end_to_end"
+"""Where logs tell of arrivals."""
 
 TTFT_EDGES: Final = (
     "0.001", "0.005", "0.01", "0.02", "0.04", "0.06", "0.08", "0.1", "0.25", "0.5", "0.75", "1", "2.5", "5", "7.5",
@@ -134,16 +138,18 @@ class Traffic:
     """Arrivals of one boundary and class; they carry no model, as it is not known yet."""
 
     touched_ns: int
-    arrivals: int = 0
-    in_flight: int = 0
-    """Jobs that are known to wait in a queue."""
+    arrivals: Counter[str] = field(default_factory=Counter)
+    """By evidence."""
+    in_flight: Counter[str] = field(default_factory=Counter)
+    """Counted as arrived and not as ended, by evidence: `log`, or `span` for jobs that are known to wait in a queue."""
 
 
 @dataclass(slots=True)
 class Totals:
     """All that the report says of one boundary since the start."""
 
-    arrivals: int = 0
+    arrivals: Counter[str] = field(default_factory=Counter)
+    """By evidence."""
     in_flight: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     metrics: dict[str, Distribution] = field(default_factory=lambda: {metric: Distribution() for metric in METRICS})
@@ -198,6 +204,10 @@ class Tally:
         self.unmatched: Counter[str] = Counter()
         self.waiting: dict[tuple[int, int], list[str]] = {}
         """By trace, the classes of the jobs that are known to wait in a queue."""
+        self.flights = Flights()
+        self.limits: dict[tuple[tuple[str, str], ...], Limits] = {}
+        """By the labels that a record gives, the limits that its request may break."""
+        self.now_ns = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._start_at_zero()
@@ -235,6 +245,10 @@ class Tally:
                 for key in [key for key, each in histograms.items() if each.edges_ns != self.edges[metric]]:
                     del histograms[key]
         self._start_at_zero()
+        self.limits.clear()
+        for flight in self.flights.flights.values():
+            flight.row[record.LABELS :] = [MISSING] * len(settings.labels.declared)
+            flight.limits = self._limits(flight.row)
 
     def _burn_lengths(self) -> list[int]:
         """The windows of the alerts that are none of ours."""
@@ -283,18 +297,20 @@ class Tally:
         capped = self._capped(labels)
         for row in request.boundaries:
             if row.boundary in self.published:
-                self._count_row(row, capped, request.weight, now_ns, in_windows)
+                told = request.flights if row.boundary == END_TO_END else ()
+                self._count_row(row, capped, request.weight, now_ns, in_windows, told)
         return [(row, self._judge(row, request, labels, in_windows)) for row in request.boundaries]
 
     def labels_of(self, request: Request) -> dict[str, str]:
         """The labels of a request, as the spans give them: not yet bounded."""
-        declared = self.settings.labels.declared
-        labels = {"model": self._text(request.model, self.settings.labels.model_default)}
-        for label, number in zip(declared, request.labels, strict=True):
+        return self._texts(request.model, request.klass, request.labels)
+
+    def _texts(self, model: int, klass: int, numbers: Sequence[int]) -> dict[str, str]:
+        labels = {"model": self._text(model, self.settings.labels.model_default)}
+        for label, number in zip(self.settings.labels.declared, numbers, strict=True):
             labels[label.name] = self._text(number, label.default)
-        own = None if request.klass == MISSING else self.strings.text(request.klass)
-        rules = [(rule.name, rule.when) for rule in self.settings.classes]
-        labels["class"] = classify(own, rules, labels)
+        own = None if klass == MISSING else self.strings.text(klass)
+        labels["class"] = classify(own, [(rule.name, rule.when) for rule in self.settings.classes], labels)
         return labels
 
     def _text(self, number: int, default: str) -> str:
@@ -302,30 +318,39 @@ class Tally:
 
     def _capped(self, labels: Mapping[str, str]) -> tuple[str, ...]:
         """Label values within their bounds: model, class, then the declared ones."""
-        capped = []
-        for name in self.label_names:
-            value, values = labels[name], self.values[name]
-            if value not in values and value not in (OTHER, ""):
-                if len(values) >= self.settings.limits.label_values:
-                    self.overflow[name] += 1
-                    value = OTHER
-                else:
-                    values.add(value)
-            capped.append(value)
-        return tuple(capped)
+        return tuple(self._within_bounds(name, labels[name]) for name in self.label_names)
 
-    def _count_row(self, row: Measured, capped: tuple[str, ...], weight: int, now_ns: int, in_windows: bool) -> None:
+    def _within_bounds(self, name: str, value: str) -> str:
+        values = self.values[name]
+        if value in values or value in (OTHER, ""):
+            return value
+        if len(values) >= self.settings.limits.label_values:
+            self.overflow[name] += 1
+            return OTHER
+        values.add(value)
+        return value
+
+    def _count_row(
+        self, row: Measured, capped: tuple[str, ...], weight: int, now_ns: int, in_windows: bool,
+        told: Sequence[Flight],
+    ) -> None:  # fmt: skip
         totals = self.totals.setdefault(row.boundary, Totals())
-        if not row.announced:
-            self._arrive(row, totals, self._traffic(row.boundary, capped[1], now_ns), capped[1], weight, in_windows)
+        entered = [each for each in told if each.entered]
+        if not row.announced and not entered:
+            at_ns = row.arrived_ns if row.arrived_ns is not None else row.row[record.START]
+            if told:
+                at_ns = min(each.arrived_ns for each in told)
+            queued = row.row[record.ROLE] == QUEUE and row.row[record.ENQUEUED] != MISSING
+            evidence = "log" if told else "span" if queued else "ended"
+            self._arrive(row.boundary, capped[1], at_ns, evidence, weight, now_ns, in_windows)
         if row.open:
             totals.in_flight += weight
-            self._traffic(row.boundary, capped[1], now_ns).in_flight += weight
+            self._traffic(row.boundary, capped[1], now_ns).in_flight["span"] += weight
             self.waiting.setdefault(_trace_of(row), []).append(capped[1])
             return
         labels_of_series = (row.boundary, *capped)
-        if row.announced:
-            self._leave(row, totals, labels_of_series, weight, now_ns)
+        if row.announced or entered:
+            self._leave(row, totals, labels_of_series, weight, now_ns, entered)
         self._complete(row, totals, labels_of_series, weight, now_ns, in_windows)
 
     def _traffic(self, boundary: str, klass: str, now_ns: int) -> Traffic:
@@ -333,31 +358,107 @@ class Tally:
         traffic.touched_ns = now_ns
         return traffic
 
-    def _leave(self, row: Measured, totals: Totals, labels: tuple[str, ...], weight: int, now_ns: int) -> None:
-        """Jobs leave the queue under the class under which they were seen to enter; their spans may have said less.
+    def _leave(
+        self, row: Measured, totals: Totals, labels: tuple[str, ...], weight: int, now_ns: int,
+        entered: Sequence[Flight],
+    ) -> None:  # fmt: skip
+        """Requests leave under the class under which they were seen to arrive; what came then may have said less.
 
-        Several jobs that turn out to be one request were several arrivals, and it is not known how the others ended.
+        Several arrivals that turn out to be one request stay several, and it is not known how the others ended.
         """
         classes = self.waiting.pop(_trace_of(row), [])
-        for klass in [*classes, *[labels[2]] * row.announced][: row.announced]:
+        left = [(klass, "span") for klass in [*classes, *[labels[2]] * row.announced][: row.announced]]
+        left += [(each.klass, "log") for each in entered]
+        for klass, evidence in left:
             totals.in_flight -= weight
-            self._traffic(row.boundary, klass, now_ns).in_flight -= weight
+            self._traffic(row.boundary, klass, now_ns).in_flight[evidence] -= weight
         if classes[row.announced :]:
             self.waiting[_trace_of(row)] = classes[row.announced :]
-        if row.announced > 1:
-            others = (row.announced - 1) * weight
+        if len(left) > 1:
+            others = (len(left) - 1) * weight
             totals.outcomes["unknown"] += others
             self._series(labels, now_ns).completions[OUTCOMES.index("unknown")] += others
 
     def _arrive(
-        self, row: Measured, totals: Totals, traffic: Traffic, klass: str, weight: int, in_windows: bool
+        self, boundary: str, klass: str, at_ns: int, evidence: str, weight: int, now_ns: int, in_windows: bool
     ) -> None:
-        totals.arrivals += weight
-        traffic.arrivals += weight
-        at_ns = row.arrived_ns if row.arrived_ns is not None else row.row[record.START]
+        self.totals.setdefault(boundary, Totals()).arrivals[evidence] += weight
+        self._traffic(boundary, klass, now_ns).arrivals[evidence] += weight
         self.first_ns = at_ns if self.first_ns is None else min(self.first_ns, at_ns)
         if in_windows:
-            self.windows.add(at_ns, self.number("arrivals", row.boundary, klass), 0, weight)
+            number = self.number("arrivals", boundary, klass)
+            self.windows.add(at_ns, number, EVIDENCES.index(evidence), weight)
+
+    # What logs tell of before it ends.
+
+    def flight_of(self, row: Row, flush_ns: int) -> Flight:
+        """A flight whose first record is `row`."""
+        labels = self._texts(row[record.MODEL], row[record.CLASS], row[record.LABELS :])
+        klass = self._within_bounds("class", labels["class"])
+        lag_ns = row[record.SEEN] - row[record.EMITTED]
+        return Flight(row, klass, self._limits(row), flush_ns, row[record.SEEN], lag_ns, arrived_ns=row[record.ARRIVED])
+
+    def enter(self, flight: Flight, now_ns: int, *, in_windows: bool) -> None:
+        """Count a request as arrived and in flight."""
+        flight.entered = True
+        if END_TO_END in self.published:
+            self._arrive(END_TO_END, flight.klass, flight.arrived_ns, "log", WEIGHT_ONE, now_ns, in_windows)
+            self.totals[END_TO_END].in_flight += WEIGHT_ONE
+            self._traffic(END_TO_END, flight.klass, now_ns).in_flight["log"] += WEIGHT_ONE
+
+    def watch(self, flight: Flight, now_ns: int, *, in_windows: Callable[[int], bool]) -> None:
+        """Count what a request is proven to have missed; note when to look at it again.
+
+        `in_windows`: whether what happened at a time may still enter the windows.
+        """
+        later = []
+        for slo, objective, sure in flight.limits:
+            if not sure or slo.name in flight.missed or not _covers(slo, flight.arrived_ns):
+                continue
+            if flight.broken(objective, now_ns):
+                at_ns = flight.arrived_ns + objective.threshold_ns
+                self._miss(slo, objective, flight, at_ns, in_windows(at_ns))
+            elif objective.metric == "completion":
+                later.append(flight.due_ns(objective))
+        self.flights.look_again(flight, later)
+
+    def _miss(self, slo: SLO, objective: Objective, flight: Flight, at_ns: int, in_windows: bool) -> None:
+        flight.missed[slo.name] = objective.name
+        counts = self.slo_counts[slo.name]
+        counts.bad[objective.name] += WEIGHT_ONE
+        counts.objective_eligible[objective.name] += WEIGHT_ONE
+        self.budgets[slo.name].add(at_ns, 0, WEIGHT_ONE)
+        if in_windows:
+            self.windows.add(at_ns, self.number("slo", slo.name), BAD, WEIGHT_ONE)
+
+    def _limits(self, row: Row) -> Limits:
+        """The limits that a request may break, by what a record of it says of its labels."""
+        known = self._known_labels(row)
+        key = tuple(sorted(known.items()))
+        limits = self.limits.get(key)
+        if limits is None:
+            if len(self.limits) >= MAX_LIMITS:
+                self.limits.clear()
+            limits = self.limits[key] = tuple(self._limits_by(known))
+        return limits
+
+    def _limits_by(self, known: Mapping[str, str]) -> Iterator[Limit]:
+        for slo in self.slos:
+            if self.judged_at[slo.name] != END_TO_END or END_TO_END not in self.published:
+                continue
+            if any(label in known and known[label] not in values for label, values in slo.selector):
+                continue
+            sure = all(label in known for label, _ in slo.selector)
+            for objective in slo.objectives:
+                if objective.per_request and objective.boundary == END_TO_END:
+                    yield Limit(slo, objective, sure)
+
+    def _known_labels(self, row: Row) -> dict[str, str]:
+        """The labels that a record gives itself: those that it does not give, a span may yet."""
+        numbers = {"model": row[record.MODEL], "class": row[record.CLASS]}
+        for place, label in enumerate(self.settings.labels.declared):
+            numbers[label.name] = row[record.LABELS + place]
+        return {name: self.strings.text(number) for name, number in numbers.items() if number != MISSING}
 
     def _complete(
         self, row: Measured, totals: Totals, labels: tuple[str, ...], weight: int, now_ns: int, in_windows: bool
@@ -457,7 +558,10 @@ class Tally:
             self._rank(slo, row, request.weight, in_windows)
             if self.judged_at[slo.name] == row.boundary:
                 judgements[slo.name] = judgement = judge(slo, row, request.boundaries)
-                self._count_judgement(slo, row, judgement, request.weight, in_windows)
+                missed = next((each.missed[slo.name] for each in request.flights if slo.name in each.missed), None)
+                if missed is not None and not judgement.failed:
+                    judgements[slo.name] = judgement._replace(good=False, failed=(missed,))
+                self._count_judgement(slo, row, judgement, request.weight, in_windows, missed)
         return judgements
 
     def _rank(self, slo: SLO, row: Measured, weight: int, in_windows: bool) -> None:
@@ -479,14 +583,19 @@ class Tally:
                 self.windows.add(at_ns, number, SURELY_BROKEN, weight)
             self.windows.add(at_ns, self.number("value", slo.name, objective.name), slot_of_ns(value.ns), weight)
 
-    def _count_judgement(self, slo: SLO, row: Measured, judgement: Judgement, weight: int, in_windows: bool) -> None:
+    def _count_judgement(
+        self, slo: SLO, row: Measured, judgement: Judgement, weight: int, in_windows: bool, missed: str | None
+    ) -> None:
+        """`missed`: the objective under which the request was counted as bad before it ended."""
         counts, at_ns = self.slo_counts[slo.name], ended_at(row)
         output = (row.output or 0) * weight
         for objective, met in judgement.limits:
-            if met in ("met", "broken"):
+            if met in ("met", "broken") and objective.name != missed:
                 counts.objective_eligible[objective.name] += weight
                 counts.objective_good[objective.name] += weight if met == "met" else 0
-        if judgement.good is None:
+        if missed is not None:
+            slot = None
+        elif judgement.good is None:
             counts.unjudged[judgement.reason] += weight
             slot = UNKNOWN if judgement.reason.startswith("unknown") else None
         elif judgement.good:
@@ -535,8 +644,8 @@ class Tally:
         idle = [labels for labels in idle if labels not in self.lasting]
         for labels in idle:
             del self.series[labels]
-        for key in [key for key, each in self.traffic.items() if each.touched_ns < oldest and not each.in_flight]:
-            if key not in self.lasting:
+        for key, each in list(self.traffic.items()):
+            if each.touched_ns < oldest and not any(each.in_flight.values()) and key not in self.lasting:
                 del self.traffic[key]
         if idle:
             self._forget_values()
@@ -561,6 +670,10 @@ class Tally:
 def _judged_by(slo: SLO) -> tuple[object, ...]:
     """What decides how an SLO judges a request."""
     return slo.selector, slo.objectives, slo.schedule, slo.policies
+
+
+def _covers(slo: SLO, arrived_ns: int) -> bool:
+    return slo.schedule is None or slo.schedule.covers(arrived_ns)
 
 
 def _trace_of(row: Measured) -> tuple[int, int]:

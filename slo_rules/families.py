@@ -107,6 +107,10 @@ _WINDOWS: Final = (
         "inference_window_backlog_growth_per_second", "gauge", (*_TRAFFIC, "window"), "per_second",
         "Arrivals less completions in the window, per second; negative when the backlog shrinks.",
     ),
+    FamilySpec(
+        "inference_window_arrivals_tail_seconds", "gauge", (*_TRAFFIC, "window"), "seconds",
+        "End of the window in which arrivals may not be known yet; absent unless only ends tell of arrivals.",
+    ),
 )  # fmt: skip
 
 _TRAFFIC_COUNTS: Final = (
@@ -210,6 +214,10 @@ _SLOS: Final = (
         "1 for the verdict that holds for the objective over its window, 0 for the others.",
     ),
     FamilySpec(
+        "inference_slo_percentile_bound_seconds", "gauge", (*_SLO_OBJECTIVE, "bound"), "seconds",
+        "The percentile of the objective if what is in flight ended now (lower) or never (upper); absent without logs.",
+    ),
+    FamilySpec(
         "inference_slo_target_ratio", "gauge", _SLO, "ratio",
         "Declared share of eligible requests that should be good.",
     ),
@@ -265,8 +273,28 @@ _SELF: Final = (
         "Spans by what became of them.",
     ),
     FamilySpec(
+        "goodput_exporter_log_records_received_total", "counter", ("transport",), "",
+        "Log records read from accepted bodies.",
+    ),
+    FamilySpec(
+        "goodput_exporter_log_records_total", "counter", ("fate",), "",
+        "Log records by what became of them.",
+    ),
+    FamilySpec(
+        "goodput_exporter_lost_starts_total", "counter", ("healed_by",), "",
+        "Requests whose start no log record told of, by the later record that did.",
+    ),
+    FamilySpec(
+        "goodput_exporter_lost_ends_total", "counter", (), "",
+        "Requests that were given up as unknown, because no log record or span told of their end.",
+    ),
+    FamilySpec(
         "goodput_exporter_export_calls_total", "counter", ("transport", "code"), "",
         "Answers to senders by status code.",
+    ),
+    FamilySpec(
+        "goodput_exporter_scrapes_total", "counter", ("source", "result"), "",
+        "Readings of model servers' gauges by URL and what became of them.",
     ),
     FamilySpec(
         "goodput_exporter_attributes_dropped_total", "counter", ("reason",), "",

@@ -27,6 +27,11 @@ FATES: Final = (
 )  # fmt: skip
 """What became of a span."""
 
+FATES_OF_RECORDS: Final = ("used", "future", "duplicate", "unrecognised", "not_request", "malformed")
+"""What became of a log record."""
+
 FIRST_TOKEN_SOURCES: Final = ("token", "chunk", "byte", "model")
 TPOT_FORMULAS: Final = ("tokens_minus_one", "tokens", "completion_over_tokens")
 VERDICTS: Final = ("met", "violated", "no_data")
+EVIDENCES: Final = ("log", "span", "gauge", "ended")
+"""What an arrival is known from: a log when it came, a span when it entered a queue, a gauge, or only its end."""

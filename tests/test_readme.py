@@ -115,13 +115,14 @@ MAPPINGS = {
     "labels.model": "labels: {model: {zzz: 1}}",
     "labels.NAME": "labels: {tenant: {zzz: 1}}",
     "classes[]": "classes: [{zzz: 1}]",
+    "sources.scrape[]": "sources: {scrape: [{zzz: 1}]}",
     "alerts.burn[]": "alerts: {burn: [{zzz: 1}]}",
     "alerts.backlog": "alerts: {backlog: {zzz: 1}}",
     "alerts.no_data": "alerts: {no_data: {zzz: 1}}",
     "alerts.exporter": "alerts: {exporter: {zzz: 1}}",
     **{
         name: f"{name}: {{zzz: 1}}"
-        for name in ("receive", "web", "windows", "alerts", "join", "align", "tpot", "limits", "requests")
+        for name in ("receive", "web", "stop", "windows", "alerts", "join", "align", "tpot", "limits", "requests")
     },
 }
 """Every mapping of the configuration file, with a key that it does not know."""
@@ -134,7 +135,9 @@ def test_every_setting_is_in_the_table(script: Any) -> None:
     for name, yaml in MAPPINGS.items():
         assert {f"{name}.{key}" for key in known_settings(yaml)} <= listed
     inside = {f"{name}.{key}" for name, yaml in MAPPINGS.items() for key in known_settings(yaml)}
-    assert {key for key in listed if "." in key} - inside == {"boundaries.NAME", "labels.NAME", "accelerators.MODEL"}
+    assert {key for key in listed if "." in key} - inside == {
+        "boundaries.NAME", "labels.NAME", "accelerators.MODEL", "sources.scrape[]",
+    }  # fmt: skip
 
 
 def test_the_defaults_that_are_shown_are_the_defaults(script: Any) -> None:

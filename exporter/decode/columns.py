@@ -33,6 +33,9 @@ STATE_LENGTH: Final = 16
 DROPPED_EVENTS: Final = 17
 HEAD: Final = 18
 
+BODY: Final = "log.body"
+"""The key under which the body of a log record stands among its attributes."""
+
 # An attribute: slot, type, value (integer, bits of a double, or place of a string), length of the string.
 ATTRIBUTE: Final = 4
 STRING: Final = 1
@@ -82,7 +85,7 @@ class Wanted:
 
 
 class Refused(NamedTuple):
-    """One span of an otherwise good body that is not usable."""
+    """One span or log record of an otherwise good body that is not usable."""
 
     place: int
     """Its number among the spans of the body."""

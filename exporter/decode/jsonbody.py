@@ -4,15 +4,15 @@ The mapping is OTLP's own (opentelemetry-proto, "JSON Protobuf Encoding"), not p
 keys, trace and span ids in hex of either case, enums as integers, 64-bit integers as strings or numbers. Unknown keys
 are ignored, null counts as absent. Only what the decoder reads is written.
 
-A body that is not of that shape raises `BadBody` with the JSON path. A span with an id or a number that cannot be read
-is handed on with an empty id, which the decoder refuses; what was wrong with it is in the second part of the result.
+A body that is not of that shape raises `BadBody` with the JSON path. A span or log record with an id or a number that
+cannot be read is handed on as one that the decoder refuses; what was wrong with it is in the second part of the result.
 """
 
 import json
 import math
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from exporter.decode.columns import BadBody, Refused
 
@@ -21,53 +21,65 @@ DEPTH = 32
 
 
 HEX = frozenset("0123456789abcdefABCDEF")
+BROKEN_RECORD = b"\x4a\x01\x00"
+"""A log record whose trace id has one byte: the decoder refuses it, as it does a span without an id."""
 
 
 class Unreadable(ValueError):
     """A member of one span that cannot be read; the span goes, the body stays."""
 
 
-def to_protobuf(body: bytes) -> tuple[bytes, list[Refused]]:
-    """An ExportTraceServiceRequest in protobuf, and the spans that could not be carried over, with the reason."""
+def to_protobuf(body: bytes, logs: bool = False) -> tuple[bytes, list[Refused]]:
+    """An ExportTraceServiceRequest (with `logs` one of logs) in protobuf; what could not be carried over, and why."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadBody(f"not JSON: {error}") from error
-    writer = Writer()
+    writer = Writer(LOGS) if logs else Writer(SPANS)
     return writer.request(document), writer.refused
 
 
-class Writer:
-    """Writes one request; counts its spans so that refused ones can be named."""
+class Shape(NamedTuple):
+    """What tells the requests of two signals apart."""
 
-    def __init__(self) -> None:
+    signal: str
+    items: str
+    message: Callable[[dict[str, Any], str], bytes]
+    broken: bytes
+
+
+class Writer:
+    """Writes one request of spans or log records; counts these so that refused ones can be named."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
         self.refused: list[Refused] = []
-        self.spans = 0
+        self.seen = 0
 
     def request(self, document: Any) -> bytes:
         parts = []
-        for place, group in members(document, "$", "resourceSpans"):
+        for place, group in members(document, "$", f"resource{self.shape.signal}"):
             resource = mapping(group.get("resource"), f"{place}.resource")
             inner = [submessage(1, key_values(resource.get("attributes"), f"{place}.resource.attributes"))]
-            for scope_place, scoped in members(group, place, "scopeSpans"):
-                inner.append(submessage(2, self.scope_spans(scoped, scope_place)))
+            for scope_place, scoped in members(group, place, f"scope{self.shape.signal}"):
+                inner.append(submessage(2, self.scoped(scoped, scope_place)))
             parts.append(submessage(1, b"".join(inner)))
         return b"".join(parts)
 
-    def scope_spans(self, scoped: dict[str, Any], place: str) -> bytes:
+    def scoped(self, scoped: dict[str, Any], place: str) -> bytes:
         name = mapping(scoped.get("scope"), f"{place}.scope").get("name")
         parts = [submessage(1, string(1, text(name, f"{place}.scope.name")))]
-        for span_place, span in members(scoped, place, "spans"):
-            parts.append(submessage(2, self.span(span, span_place)))
+        for item_place, item in members(scoped, place, self.shape.items):
+            parts.append(submessage(2, self.item(item, item_place)))
         return b"".join(parts)
 
-    def span(self, span: dict[str, Any], place: str) -> bytes:
-        self.spans += 1
+    def item(self, item: dict[str, Any], place: str) -> bytes:
+        self.seen += 1
         try:
-            return span_message(span, place)
+            return self.shape.message(item, place)
         except Unreadable as error:
-            self.refused.append(Refused(self.spans - 1, str(error)))
-            return b""
+            self.refused.append(Refused(self.seen - 1, str(error)))
+            return self.shape.broken
 
 
 def span_message(span: dict[str, Any], place: str) -> bytes:
@@ -89,6 +101,23 @@ def span_message(span: dict[str, Any], place: str) -> bytes:
     for _, link in members(span, place, "links"):
         parts.append(submessage(13, link_message(link)))
     return b"".join(parts)
+
+
+def log_message(item: dict[str, Any], place: str) -> bytes:
+    body = any_value(mapping(item.get("body"), f"{place}.body"), f"{place}.body", 0)
+    return b"".join((
+        b"\x09" + integer(item, "timeUnixNano", 2**63).to_bytes(8, "little"),
+        b"\x59" + integer(item, "observedTimeUnixNano", 2**63).to_bytes(8, "little"),
+        submessage(5, body),
+        key_values(item.get("attributes"), f"{place}.attributes", 6),
+        data(9, identifier(item, "traceId", 16, optional=True)),
+        data(10, identifier(item, "spanId", 8, optional=True)),
+        string(12, text(item.get("eventName"), f"{place}.eventName")),
+    ))  # fmt: skip
+
+
+SPANS = Shape("Spans", "spans", span_message, b"")
+LOGS = Shape("Logs", "logRecords", log_message, BROKEN_RECORD)
 
 
 def link_message(link: dict[str, Any]) -> bytes:

@@ -2,6 +2,7 @@
 cdef unsigned long long SIGN
 cdef unsigned long long MASK
 cdef Py_ssize_t HEAD
+cdef long long UNSET
 cdef long long LATEST
 cdef int NO_LIST
 cdef int EMPTY_LIST
@@ -33,6 +34,8 @@ cdef class Decoder:
     cdef public Py_ssize_t generation
     cdef public list groups
     cdef public list resources
+    cdef Py_ssize_t body_slot
+    cdef bint logs
     cdef dict resource_ids
     cdef dict scopes
     cdef dict names
@@ -58,6 +61,13 @@ cdef class Decoder:
                    status=cython.longlong, dropped=cython.longlong, more=cython.bint, tag=cython.longlong,
                    stop=Py_ssize_t)
     cdef void span(self, Py_ssize_t start, Py_ssize_t end) except *
+    @cython.locals(row=Py_ssize_t, attributes_from=Py_ssize_t, trace_at=Py_ssize_t, span_at=Py_ssize_t,
+                   name_at=Py_ssize_t, name_to=Py_ssize_t, body_at=Py_ssize_t, body_to=Py_ssize_t,
+                   trace_length=Py_ssize_t, span_length=Py_ssize_t, time=cython.longlong, observed=cython.longlong,
+                   place=Py_ssize_t, tag=cython.longlong, stop=Py_ssize_t)
+    cdef void log_record(self, Py_ssize_t start, Py_ssize_t end) except *
+    @cython.locals(row=Py_ssize_t)
+    cdef void text_body(self, Py_ssize_t start, Py_ssize_t end) except *
     cdef void refuse(self, str reason, Py_ssize_t attributes_from) except *
     cdef str time_fault(self, long long begin, long long finish)
     cdef str id_fault(self, Py_ssize_t trace_length, Py_ssize_t span_length, Py_ssize_t parent_length)

@@ -1,6 +1,7 @@
 """OTLP protobuf to columns, without building a message.
 
-The reader walks the wire format of ExportTraceServiceRequest (opentelemetry-proto 1.x) once. It follows protobuf's
+The reader walks the wire format of ExportTraceServiceRequest or ExportLogsServiceRequest (opentelemetry-proto 1.x)
+once; the two differ in nothing but the innermost message. It follows protobuf's
 own rules, so that both agree on every valid body: fields in any order, the last of a scalar wins, repeated parts of a
 message merge, a known field of another wire type is an unknown field, unknown fields (groups too) are skipped.
 
@@ -14,11 +15,13 @@ says something impossible (an id of the wrong length, an end before its start) i
 from array import array
 
 from exporter.decode import columns
-from exporter.decode.columns import BadBody, Batch, Group, Refused, Resource, Wanted
+from exporter.decode.columns import BODY, BadBody, Batch, Group, Refused, Resource, Wanted
 
 SIGN = 1 << 63
 MASK = (1 << 64) - 1
 HEAD = columns.HEAD
+UNSET = -(1 << 63)
+"""In place of a time that a log record does not give."""
 LATEST = 1 << 62
 """Times from here on (the year 2116) are refused, so that stamps and intervals can be added without overflow."""
 GROUPS = 10_000
@@ -41,6 +44,8 @@ class Decoder:
     def __init__(self, wanted: Wanted) -> None:
         self.event_names = wanted.events
         self.learn_keys(wanted.keys)
+        self.body_slot = wanted.keys.get(BODY.encode(), -1)
+        self.logs = False
         self.body = b""
         self.data = memoryview(b"")
         self.at = 0
@@ -94,8 +99,12 @@ class Decoder:
         self.refused: list[Refused] = []
         self.remembered = 0
 
-    def decode(self, body: bytes) -> Batch:
-        """Columns of one body. Raises BadBody if it is not an ExportTraceServiceRequest."""
+    def decode(self, body: bytes, logs: bool = False) -> Batch:
+        """Columns of one body. Raises BadBody if it is not an ExportTraceServiceRequest, or with `logs` one of logs.
+
+        Of a log record the row has the time in START and the observed time in END, UNSET where they are not given.
+        """
+        self.logs = logs
         if len(self.groups) > GROUPS or self.remembered > REMEMBERED:
             self.forget()
         self.body = body
@@ -157,9 +166,12 @@ class Decoder:
         self.at = start
         while self.at < end:
             tag = self.tag(end)
-            if tag == 0x12:  # spans = 2
+            if tag == 0x12:  # spans = 2, log_records = 2
                 stop = self.length(end)
-                self.span(self.at, stop)
+                if self.logs:
+                    self.log_record(self.at, stop)
+                else:
+                    self.span(self.at, stop)
                 self.at = stop
             else:
                 self.skip(tag, end)
@@ -275,6 +287,82 @@ class Decoder:
         self.heads[row + 17] = dropped
         self.spans += 1
 
+    def log_record(self, start: int, end: int) -> None:
+        """One log record: a row of `heads`, or an entry of `refused`."""
+        if (self.spans + 1) * HEAD > len(self.heads):
+            self.grow_heads()
+        row = self.spans * HEAD
+        attributes_from = self.attribute_count
+        trace_at = span_at = name_at = name_to = body_at = body_to = 0
+        trace_length = span_length = 0
+        time = observed = 0
+        self.at = start
+        while self.at < end:
+            tag = self.tag(end)
+            if tag == 0x32:  # attributes = 6
+                stop = self.length(end)
+                self.attribute(stop)
+            elif tag == 0x09:  # time_unix_nano = 1
+                time = self.fixed64(end)
+            elif tag == 0x59:  # observed_time_unix_nano = 11
+                observed = self.fixed64(end)
+            elif tag == 0x4A:  # trace_id = 9
+                stop = self.length(end)
+                trace_at = self.at
+                trace_length = stop - self.at
+                self.at = stop
+            elif tag == 0x52:  # span_id = 10
+                stop = self.length(end)
+                span_at = self.at
+                span_length = stop - self.at
+                self.at = stop
+            elif tag == 0x2A:  # body = 5
+                stop = self.length(end)
+                body_at = self.at
+                body_to = stop
+                self.at = stop
+            elif tag == 0x62:  # event_name = 12
+                stop = self.length(end)
+                name_at = self.at
+                name_to = stop
+                self.at = stop
+            else:
+                self.skip(tag, end)
+        self.seen += 1
+        if (trace_length != 0 and trace_length != 16) or (span_length != 0 and span_length != 8):
+            self.refuse(self.id_fault(trace_length or 16, span_length or 8, 0), attributes_from)
+            return
+        if time < 0 or observed < 0 or time >= LATEST or observed >= LATEST:
+            self.refuse(self.time_fault(time, observed), attributes_from)
+            return
+        if body_to > body_at and self.body_slot >= 0:
+            self.text_body(body_at, body_to)
+        self.heads[row] = self.big64(trace_at) if trace_length else 0
+        self.heads[row + 1] = self.big64(trace_at + 8) if trace_length else 0
+        self.heads[row + 2] = self.big64(span_at) if span_length else 0
+        self.heads[row + 3] = 0
+        self.heads[row + 4] = time if time else UNSET
+        self.heads[row + 5] = observed if observed else UNSET
+        self.heads[row + 6] = 0
+        self.heads[row + 7] = 0
+        self.heads[row + 8] = self.group_of(self.body[name_at:name_to])
+        self.heads[row + 9] = attributes_from
+        self.heads[row + 10] = self.attribute_count
+        for place in range(11, HEAD):
+            self.heads[row + place] = 0
+        self.spans += 1
+
+    def text_body(self, start: int, end: int) -> None:
+        """The body of a log record, as one more attribute."""
+        if (self.attribute_count + 1) * 4 > len(self.attributes):
+            self.grow_attributes()
+        row = self.attribute_count * 4
+        self.attributes[row] = self.body_slot
+        self.attributes[row + 1] = 0
+        self.value(start, end, row, 0, NO_LIST)
+        if self.attributes[row + 1] != 0:
+            self.attribute_count += 1
+
     def refuse(self, reason: str, attributes_from: int) -> None:
         self.attribute_count = attributes_from
         self.refused.append(Refused(self.seen - 1, reason))
@@ -289,7 +377,7 @@ class Decoder:
     def time_fault(self, begin: int, finish: int) -> str:
         if begin == 0:
             return "start_time_unix_nano must be given"
-        if begin < 0 or finish < 0 or finish >= LATEST:
+        if begin < 0 or finish < 0 or begin >= LATEST or finish >= LATEST:
             return f"times must be below 2^62 nanoseconds, found {begin & MASK} to {finish & MASK}"
         return f"end_time_unix_nano must not be before start_time_unix_nano, found {begin} to {finish}"
 

@@ -18,6 +18,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from importlib.resources import as_file, files
+from itertools import count
 from typing import Any, Final, NoReturn, Protocol
 
 from rich.console import Console
@@ -35,8 +36,8 @@ SETTLE_S: Final = 4.0
 TICK_S: Final = 1.0
 
 
-class Exporter(Protocol):
-    """What the demo needs of a running exporter: where to send spans, where to scrape, and its report."""
+class Receiver(Protocol):
+    """Where to send spans."""
 
     @property
     def grpc_url(self) -> str: ...
@@ -44,10 +45,22 @@ class Exporter(Protocol):
     @property
     def http_url(self) -> str: ...
 
+
+class Exporter(Receiver, Protocol):
+    """What the demo needs of a running exporter: where to send spans, where to scrape, and its report."""
+
     @property
     def metrics_url(self) -> str: ...
 
     def report(self, now_ns: int) -> Report: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """An exporter of somebody else's."""
+
+    grpc_url: str
+    http_url: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,6 +117,25 @@ async def run(
     return 0
 
 
+async def load(
+    receiver: Receiver, *, console: Console, phases: Sequence[Phase] = PHASES, seed: int = 1, rounds: int | None = None
+) -> int:
+    """Only send, to an exporter elsewhere, round after round until Ctrl-C or SIGTERM. The exit code is as of `run`."""
+    with _interruptible():
+        try:
+            async with _services(receiver) as (port, guards):
+                for number in count() if rounds is None else range(rounds):
+                    tally = Tally()
+                    await _unless(guards, send(arrivals(phases, seed + number), port, tally))
+                    console.print(f"round {number + 1}: {tally.sent} requests sent to {receiver.grpc_url}")
+        except asyncio.CancelledError:
+            console.print("Stopped.")
+        except ChildFailed as error:
+            console.print(f"The demo cannot go on: {error}.", style="red")
+            return 1
+    return 0
+
+
 @asynccontextmanager
 async def in_process() -> AsyncIterator[Exporter]:
     """The exporter on free ports of this process, with the demo's own settings and SLOs."""
@@ -125,7 +157,7 @@ async def _play(exporter: Exporter, state: State, console: Console, seed: int, s
 
 
 @asynccontextmanager
-async def _services(exporter: Exporter) -> AsyncIterator[tuple[int, list[asyncio.Task[NoReturn]]]]:
+async def _services(exporter: Receiver) -> AsyncIterator[tuple[int, list[asyncio.Task[NoReturn]]]]:
     """The port of the gateway, and the tasks that raise when a service ends early. The gateway is stopped first."""
     async with (
         child("model", Setup(otlp=exporter.grpc_url, transport="grpc")) as (model, model_ends),

@@ -4,37 +4,52 @@ What is empty is absent: a window without samples has no percentile, an SLO with
 What an SLO declares is there from the start, at zero.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from exporter import record, tally
+from exporter import gauges, record, tally
 from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
 from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
-from exporter.report import PERCENTILES, SECOND, burn_rates, objective_verdict
-from exporter.tally import EVALUATION_EDGES_S, EVIDENCE, Histogram, Tally
+from exporter.report import (
+    ENDED_SLOT,
+    PERCENTILES,
+    SECOND,
+    burn_rates,
+    objective_verdict,
+    pending_at,
+    percentile_bounds,
+    tail_s,
+)  # fmt: skip
+from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
 from slo_rules.units import format_decimal, format_duration
-from slo_rules.vocabulary import FATES, METRICS, OUTCOMES, VERDICTS
+from slo_rules.vocabulary import FATES, FATES_OF_RECORDS, METRICS, OUTCOMES, VERDICTS
 
 if TYPE_CHECKING:
     from exporter.pipeline import Pipeline
+
+AGES_S = (1, 2, 5, 10, 30, 60, 120, 300, 600)
+"""Of requests in flight."""
 
 Points = Iterable[Point | HistogramPoint]
 
 
 def collect(pipeline: "Pipeline", now_ns: int) -> list[Family]:
     """Every family but those of the process and of reloads. `now_ns`: for ages of what is in flight."""
-    scrape = _Scrape(pipeline)
+    scrape = _Scrape(pipeline, now_ns)
     return [*scrape.requests(), *scrape.windows(), *scrape.slos(), *scrape.surroundings(), *scrape.self()]
 
 
 class _Scrape:
-    def __init__(self, pipeline: "Pipeline") -> None:
+    def __init__(self, pipeline: "Pipeline", now_ns: int) -> None:
         self.pipeline = pipeline
+        self.now_ns = now_ns
+        self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
 
@@ -46,19 +61,53 @@ class _Scrape:
     def requests(self) -> Iterator[Family]:
         for metric in (*METRICS, "phase"):
             yield self.family(f"inference_{metric}_seconds", self._histograms(metric))
-        traffic = self.tally.traffic.items()
-        yield self.family(
-            "inference_arrivals_total", (Point((*key, EVIDENCE), units(t.arrivals)) for key, t in traffic)
-        )
+        yield self.family("inference_arrivals_total", self._arrivals())
         yield self.family("inference_completions_total", self._completions())
-        yield self.family(
-            "inference_in_flight_requests", (Point((*key, EVIDENCE), units(t.in_flight)) for key, t in traffic)
-        )
-        for name in ("in_flight_older_requests", "oldest_in_flight_seconds", "backlog_drain_seconds"):
-            yield self.family(f"inference_{name}", ())
+        yield from self._in_flight()
         for name, cell in (("input_tokens", "input"), ("cached_input_tokens", "cached"), ("output_tokens", "output"),
                            ("items", "items")):  # fmt: skip
             yield self.family(f"inference_{name}_total", self._tokens(cell))
+
+    def _arrivals(self) -> Iterator[Point]:
+        """What SLOs speak of starts at zero, whichever evidence comes."""
+        for key, traffic in self.tally.traffic.items():
+            lasting = ("log", "ended") if key in self.tally.lasting else ()
+            for evidence in sorted({*traffic.arrivals, *lasting}):
+                yield Point((*key, evidence), units(traffic.arrivals[evidence]))
+
+    def _in_flight(self) -> Iterator[Family]:
+        """Absent where nothing tells of requests before they end."""
+        ages: dict[str, list[float]] = {key[1]: [] for key, t in self.tally.traffic.items() if "log" in t.in_flight}
+        for flight in self.tally.flights:
+            if flight.klass in ages:  # else the boundary is not published here
+                ages[flight.klass].append(max(0, self.now_ns - flight.lag_ns - flight.arrived_ns) / SECOND)
+        counts = [Point((END_TO_END, klass, "log"), len(each)) for klass, each in ages.items()]
+        for key, traffic in self.tally.traffic.items():
+            if "span" in traffic.in_flight:
+                counts.append(Point((*key, "span"), units(traffic.in_flight["span"])))
+        for boundary in self.by_gauges:
+            level = self.pipeline.gauges.level(boundary, self.now_ns)
+            if level is not None:
+                counts.append(Point((boundary, gauges.CLASS, gauges.EVIDENCE), level))
+        yield self.family("inference_in_flight_requests", counts)
+        older = (
+            Point((END_TO_END, klass, format_duration(int(age * SECOND))), sum(each > age for each in found))
+            for klass, found in ages.items()
+            for age in AGES_S
+        )
+        yield self.family("inference_in_flight_older_requests", older)
+        oldest = (Point((END_TO_END, klass), max(found)) for klass, found in ages.items() if found)
+        yield self.family("inference_oldest_in_flight_seconds", oldest)
+        yield self.family("inference_backlog_drain_seconds", self._drain(ages))
+
+    def _drain(self, ages: Mapping[str, list[float]]) -> Iterator[Point]:
+        """At the rate of completions in the shortest window; absent while nothing completes."""
+        length = min(self.tally.window_lengths)
+        for klass, found in ages.items():
+            number = self.tally.number("outcomes", END_TO_END, klass)
+            done = sum(self.tally.windows.slots(length, number).values())
+            if done:
+                yield Point((END_TO_END, klass), len(found) * WEIGHT_ONE * (length / SECOND) / done)
 
     def _tokens(self, cell: str) -> Iterator[Point]:
         for series in self.tally.series.values():
@@ -93,7 +142,10 @@ class _Scrape:
             "backlog_growth": lambda arrivals, completions: arrivals - completions,
         }
         for name, choose in rates.items():
-            yield self.family(f"inference_window_{name}_per_second", self._rates(choose))
+            by_gauges = [] if name == "completions" else self.by_gauges
+            points = (*self._rates(choose, by_gauges), *self._gauge_rates(name, by_gauges))
+            yield self.family(f"inference_window_{name}_per_second", points)
+        yield self.family("inference_window_arrivals_tail_seconds", self._tails())
 
     def _percentiles(self, metric: str) -> Iterator[Point]:
         for key, number in self.tally.by_kind(metric):
@@ -131,15 +183,33 @@ class _Scrape:
             if shown := read - {None}:
                 yield Point((metric,), float(max(error_ratio(slot) for slot in shown if slot is not None)))
 
-    def _rates(self, choose: Callable[[int, int], int]) -> Iterator[Point]:
-        for boundary, klass in self.tally.traffic:
+    def _gauge_rates(self, name: str, boundaries: Iterable[str]) -> Iterator[Point]:
+        for boundary in boundaries:
             for length in self.tally.window_lengths:
+                flow = self.pipeline.flow(boundary, length)
+                value = None if flow is None else getattr(flow, name)
+                if value is not None:
+                    yield Point((boundary, gauges.CLASS, format_duration(length)), value)
+
+    def _rates(self, choose: Callable[[int, int], int], without: Collection[str]) -> Iterator[Point]:
+        for boundary, klass in self.tally.traffic:
+            for length in self.tally.window_lengths if boundary not in without else ():
                 arrivals = sum(
                     self.tally.windows.slots(length, self.tally.number("arrivals", boundary, klass)).values()
                 )
                 done = sum(self.tally.windows.slots(length, self.tally.number("outcomes", boundary, klass)).values())
                 value = units(choose(arrivals, done)) / (length / SECOND)
                 yield Point((boundary, klass, format_duration(length)), value)
+
+    def _tails(self) -> Iterator[Point]:
+        """Where arrivals are known from ends alone."""
+        for boundary, klass in self.tally.traffic:
+            number = self.tally.number("arrivals", boundary, klass)
+            for length in self.tally.window_lengths if boundary not in self.by_gauges else ():
+                told = self.tally.windows.slots(length, number).keys()
+                tail = None if told - {ENDED_SLOT} else tail_s(self.tally, length, boundary, klass)
+                if tail is not None:
+                    yield Point((boundary, klass, format_duration(length)), tail)
 
     # SLOs.
 
@@ -165,6 +235,7 @@ class _Scrape:
         )
         yield from self._slo_windows()
         yield self.family("inference_slo_verdict", self._verdicts())
+        yield self.family("inference_slo_percentile_bound_seconds", self._percentile_bounds())
         yield from self._declarations()
 
     def _bad(self) -> Iterator[Point]:
@@ -195,8 +266,10 @@ class _Scrape:
         tokens: list[Point] = []
         ended: list[Point] = []
         output: list[Point] = []
+        undecided = self.tally.flights.undecided()
         for length, labels, slots in self._in_windows():
             good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
+            unknown += pending_at(self.tally.windows.windows[length].end_ns, undecided.get(labels[0], ()))
             share = verdict.attainment(good, good + bad)
             between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
             ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
@@ -236,6 +309,16 @@ class _Scrape:
                 found = objective_verdict(self.tally, slo, objective)
                 for each in VERDICTS:
                     yield Point((slo.name, objective.name, each), float(each == found))
+
+    def _percentile_bounds(self) -> Iterator[Point]:
+        for slo in self.tally.slos:
+            for objective in slo.objectives:
+                number = self.tally.number("value", slo.name, objective.name)
+                values = self.tally.windows.slots(objective.window_ns, number)
+                low, high = percentile_bounds(self.tally, slo, objective, values) or (None, None)
+                if low is not None:
+                    yield Point((slo.name, objective.name, "lower"), low / SECOND)
+                    yield Point((slo.name, objective.name, "upper"), math.inf if high is None else high / SECOND)
 
     def _declarations(self) -> Iterator[Family]:
         slos = self.tally.slos
@@ -291,7 +374,20 @@ class _Scrape:
         received = (Point((name,), pipeline.received[name]) for name in ("grpc", "http", *sorted(pipeline.received)))
         yield self.family("goodput_exporter_spans_received_total", {point.labels: point for point in received}.values())
         yield self.family("goodput_exporter_spans_total", (Point((fate,), pipeline.fates[fate]) for fate in FATES))
+        records = pipeline.records_received
+        received = (Point((name,), records[name]) for name in ("grpc", "http", *sorted(records)))
+        yield self.family(
+            "goodput_exporter_log_records_received_total", {point.labels: point for point in received}.values()
+        )
+        yield self.family(
+            "goodput_exporter_log_records_total",
+            (Point((fate,), pipeline.record_fates[fate]) for fate in FATES_OF_RECORDS),
+        )
+        healed = (Point((kind,), counts.flights.healed[kind]) for kind in ("progress", "end"))
+        yield self.family("goodput_exporter_lost_starts_total", healed)
+        yield self.family("goodput_exporter_lost_ends_total", [Point((), counts.flights.lost_ends)])
         yield self.family("goodput_exporter_export_calls_total", _counter(pipeline.calls))
+        yield self.family("goodput_exporter_scrapes_total", _counter(pipeline.gauges.results))
         yield self.family("goodput_exporter_attributes_dropped_total", _counter(pipeline.recogniser.dropped))
         yield self.family("goodput_exporter_negative_intervals_total", [Point((), counts.negative)])
         out = (Point((metric,), counts.out_of_range[metric]) for metric in (*METRICS, "phase"))
@@ -320,14 +416,14 @@ class _Scrape:
 
     def _unbalanced(self) -> Iterator[Point]:
         for boundary, totals in self.tally.totals.items():
-            difference = totals.arrivals - sum(totals.outcomes.values()) - totals.in_flight
+            difference = sum(totals.arrivals.values()) - sum(totals.outcomes.values()) - totals.in_flight
             yield Point((boundary,), units(difference))
 
     def _last_seen(self) -> Iterator[Point]:
-        recogniser = self.pipeline.recogniser
-        for rule, seen_ns in zip(recogniser.rules, recogniser.last_seen, strict=True):
-            if seen_ns != record.MISSING:
-                yield Point((rule.profile.name,), seen_ns / SECOND)
+        for recogniser in (self.pipeline.recogniser, self.pipeline.log_recogniser):
+            for rule, seen_ns in zip(recogniser.rules, recogniser.last_seen, strict=True):
+                if seen_ns != record.MISSING:
+                    yield Point((rule.profile.name,), seen_ns / SECOND)
 
 
 def _counter(counts: Mapping[str, int] | Mapping[tuple[str, str], int]) -> Iterator[Point]:

@@ -7,6 +7,7 @@ application holds no state of its own: what it shows and does comes in as functi
 
 import asyncio
 import gzip
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -53,6 +54,8 @@ class Site:
     collect: Callable[[], Iterable[Family]]
     unready: Callable[[], str | None]
     """Why this program is not ready, None when it is."""
+    scraped: Callable[[str, float], None] = lambda address, begun_s: None
+    """Told of each scrape that was sent whole: who read it, and when it was begun by the monotonic clock."""
     reload: Callable[[], Awaitable[None]] | None = None
     """Reads the files anew, or raises ReloadRefused. None where reload over HTTP is disabled."""
 
@@ -83,6 +86,7 @@ class _Pages:
         return web.Response(text=LANDING, content_type="text/html")
 
     async def metrics(self, request: web.Request) -> web.Response:
+        begun_s = time.monotonic()
         families = [*self._site.collect(), *process_families()]
         headers = {"Content-Type": agree_on_format(request.headers.getall("Accept", []))}
         openmetrics = headers["Content-Type"] == OPENMETRICS
@@ -92,7 +96,11 @@ class _Pages:
             headers["Content-Encoding"] = "gzip"
             # In a thread, so that spans are taken meanwhile; the body is finished and shared with nobody.
             body = await asyncio.to_thread(gzip.compress, body, _ZIP_LEVEL)
-        return web.Response(body=body, headers=headers)
+        answer = web.Response(body=body, headers=headers)
+        await answer.prepare(request)
+        await answer.write_eof()
+        self._site.scraped(request.remote or "", begun_s)
+        return answer
 
     async def healthy(self, _: web.Request) -> web.Response:
         return web.Response(text="goodput-exporter is healthy.\n")

@@ -11,12 +11,14 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc.code_pb2 import Code
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsPartialSuccess, ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceResponse,
 )
 
 Encoding = Literal["protobuf", "json"]
+Signal = Literal["traces", "logs"]
 Transport = Literal["grpc", "http", "file"]
 Clock = Callable[[], int]
 """Unix time in nanoseconds."""
@@ -27,7 +29,7 @@ STOPPING_RETRY_S: Final = 5
 
 
 class Receipt(NamedTuple):
-    """What became of the spans of one body. A message without rejected spans is a warning."""
+    """What became of the spans or log records of one body. A message without rejected ones is a warning."""
 
     accepted: int
     rejected: int
@@ -63,17 +65,22 @@ class Room:
 class Sink(Protocol):
     """What takes the bodies."""
 
-    def feed(self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int) -> Receipt:
+    def feed(
+        self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int, signal: Signal = "traces"
+    ) -> Receipt:
         """Take one decompressed body. Raises BadBody for what is not OTLP, Full where there is no room."""
 
     def count_call(self, transport: Transport, code: str) -> None:
         """Count one answer to a sender."""
 
 
-def response(receipt: Receipt) -> ExportTraceServiceResponse:
+def response(receipt: Receipt, signal: Signal) -> ExportTraceServiceResponse | ExportLogsServiceResponse:
     """The answer to a body that was taken; `partial_success` is set only where there is something to say."""
     if not receipt.rejected and not receipt.message:
-        return ExportTraceServiceResponse()
+        return ExportLogsServiceResponse() if signal == "logs" else ExportTraceServiceResponse()
+    if signal == "logs":
+        records = ExportLogsPartialSuccess(rejected_log_records=receipt.rejected, error_message=receipt.message)
+        return ExportLogsServiceResponse(partial_success=records)
     partial = ExportTracePartialSuccess(rejected_spans=receipt.rejected, error_message=receipt.message)
     return ExportTraceServiceResponse(partial_success=partial)
 

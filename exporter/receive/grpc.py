@@ -7,7 +7,8 @@ The sink takes a body without waiting, so a call that has reached `_export` is f
 stop is to turn away what comes next, for as long as it takes the senders to notice.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import grpc
@@ -15,10 +16,12 @@ from google.rpc.code_pb2 import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABL
 from google.rpc.status_pb2 import Status
 
 from exporter.decode.columns import BadBody
-from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Full, Sink, refusal, response
+from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Full, Signal, Sink, refusal, response
 
 EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-TRACES_ONLY: Final = "goodput-exporter takes traces only, at opentelemetry.proto.collector.trace.v1.TraceService/Export"
+EXPORT_LOGS: Final = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+SIGNALS: Final[dict[str, Signal]] = {EXPORT: "traces", EXPORT_LOGS: "logs"}
+NO_OTHERS: Final = f"goodput-exporter takes traces and logs, at {' and '.join(path[1:] for path in SIGNALS)}"
 
 CALLS_AT_ONCE: Final = 64
 """Calls whose bodies may be on their way in at once; gRPC turns the next away with RESOURCE_EXHAUSTED."""
@@ -52,7 +55,8 @@ class GrpcReceiver:
             # Otherwise a second exporter would get the same port without a word, and half the spans.
             ("grpc.so_reuseport", 0),
         ]
-        handlers = [_Services(self._export, self._unimplemented)]
+        exports = {path: partial(self._export, signal) for path, signal in SIGNALS.items()}
+        handlers = [_Services(exports, self._unimplemented)]
         server = grpc.aio.server(handlers=handlers, options=options, maximum_concurrent_rpcs=CALLS_AT_ONCE)
         try:
             bound = server.add_insecure_port(_target(host, port))
@@ -72,20 +76,20 @@ class GrpcReceiver:
         if self._server is not None:
             await self._server.stop(grace_s)
 
-    async def _export(self, body: bytes, call: _Call) -> bytes:
+    async def _export(self, signal: Signal, body: bytes, call: _Call) -> bytes:
         if self._stopping:
             await self._refuse(call, refusal(UNAVAILABLE, STOPPING, STOPPING_RETRY_S))
         try:
-            receipt = self._sink.feed(body, encoding="protobuf", transport="grpc", now_ns=self._clock())
+            receipt = self._sink.feed(body, encoding="protobuf", transport="grpc", now_ns=self._clock(), signal=signal)
         except BadBody as error:
             await self._refuse(call, refusal(INVALID_ARGUMENT, str(error)))
         except Full as error:
             await self._refuse(call, refusal(RESOURCE_EXHAUSTED, str(error), error.retry_after_s))
         self._sink.count_call("grpc", "OK")
-        return response(receipt).SerializeToString()
+        return response(receipt, signal).SerializeToString()
 
     async def _unimplemented(self, _: bytes, call: _Call) -> bytes:
-        await self._refuse(call, refusal(UNIMPLEMENTED, TRACES_ONLY))
+        await self._refuse(call, refusal(UNIMPLEMENTED, NO_OTHERS))
 
     async def _refuse(self, call: _Call, status: Status) -> NoReturn:
         self._sink.count_call("grpc", Code.Name(status.code))
@@ -101,13 +105,14 @@ def _target(host: str, port: int) -> str:
 class _Services(grpc.GenericRpcHandler):
     """Routes raw bytes: without (de)serializers, gRPC hands over and takes what is on the wire."""
 
-    def __init__(self, export: _Handler, unimplemented: _Handler) -> None:
-        self._export = export
+    def __init__(self, exports: Mapping[str, _Handler], unimplemented: _Handler) -> None:
+        self._exports = exports
         self._unimplemented = unimplemented
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Method | None":
-        if handler_call_details.method == EXPORT:
-            return grpc.unary_unary_rpc_method_handler(self._export)
+        export = self._exports.get(handler_call_details.method)
+        if export is not None:
+            return grpc.unary_unary_rpc_method_handler(export)
         if handler_call_details.method.startswith(_COLLECTOR_SERVICES):
             return grpc.unary_unary_rpc_method_handler(self._unimplemented)
         return None  # gRPC answers UNIMPLEMENTED

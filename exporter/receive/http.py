@@ -1,4 +1,4 @@
-"""OTLP over HTTP: POST /v1/traces, protobuf or JSON, plain or compressed.
+"""OTLP over HTTP: POST /v1/traces and /v1/logs, protobuf or JSON, plain or compressed.
 
 The size limit holds while inflating: a compressed body is undone in steps that cannot yield more than is left of the
 limit, so a small body that would become a huge one costs no more than the limit. aiohttp's own inflating has no such
@@ -14,6 +14,7 @@ import socket
 import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -22,10 +23,10 @@ from google.protobuf.message import Message
 from google.rpc.code_pb2 import DEADLINE_EXCEEDED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED
 
 from exporter.decode.columns import BadBody
-from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Room, Sink, refusal, response
+from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Room, Signal, Sink, refusal, response
 
 ENCODINGS: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
-TRACES_ONLY: Final = "goodput-exporter takes traces only, by POST at /v1/traces"
+NO_OTHERS: Final = "goodput-exporter takes traces and logs, by POST at /v1/traces and /v1/logs"
 BODIES_AT_ONCE: Final = 8
 """Bodies of the largest size that may be on their way in at once; a sender beyond is told to come back."""
 READ_TIMEOUT_S: Final = 30.0
@@ -54,9 +55,9 @@ class HttpReceiver:
         app = web.Application(middlewares=[self._count])
         app.add_routes(
             [
-                web.post("/v1/traces", self._traces),
+                web.post("/v1/traces", partial(self._export, "traces")),
+                web.post("/v1/logs", partial(self._export, "logs")),
                 web.post("/v1/metrics", self._other_signal),
-                web.post("/v1/logs", self._other_signal),
             ]
         )
         self._runner = web.AppRunner(app, auto_decompress=False, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
@@ -101,7 +102,7 @@ class HttpReceiver:
         self._sink.count_call("http", str(answer.status))
         return answer
 
-    async def _traces(self, request: web.Request) -> web.Response:
+    async def _export(self, signal: Signal, request: web.Request) -> web.Response:
         if request.content_type not in ENCODINGS:
             text = f"content type {request.content_type}: send one of {_listed(ENCODINGS)}"
             return web.Response(status=415, text=text)
@@ -110,7 +111,7 @@ class HttpReceiver:
             answer.force_close()
             return answer
         try:
-            return self._feed(request, await self._body(request))
+            return self._feed(request, await self._body(request), signal)
         except _UnknownCoding as error:
             return _refuse(request, 415, INVALID_ARGUMENT, str(error))
         except _TooLarge as error:
@@ -123,10 +124,10 @@ class HttpReceiver:
             http, code = (503, UNAVAILABLE) if self._stopping else (429, RESOURCE_EXHAUSTED)
             return _refuse(request, http, code, str(error), error.retry_after_s)
 
-    def _feed(self, request: web.Request, body: bytes) -> web.Response:
+    def _feed(self, request: web.Request, body: bytes, signal: Signal) -> web.Response:
         encoding = ENCODINGS[request.content_type]
-        receipt = self._sink.feed(body, encoding=encoding, transport="http", now_ns=self._clock())
-        return _answer(request, 200, response(receipt))
+        receipt = self._sink.feed(body, encoding=encoding, transport="http", now_ns=self._clock(), signal=signal)
+        return _answer(request, 200, response(receipt, signal))
 
     async def _body(self, request: web.Request) -> bytes:
         body = _Body(request.headers.get("Content-Encoding", "identity").strip().lower(), self._max_body)
@@ -144,8 +145,8 @@ class HttpReceiver:
 
     async def _other_signal(self, request: web.Request) -> web.Response:
         if request.content_type not in ENCODINGS:
-            return web.Response(status=404, text=TRACES_ONLY)
-        return _refuse(request, 404, UNIMPLEMENTED, TRACES_ONLY)
+            return web.Response(status=404, text=NO_OTHERS)
+        return _refuse(request, 404, UNIMPLEMENTED, NO_OTHERS)
 
 
 class _UnknownCoding(Exception):

@@ -20,12 +20,10 @@ good traffic, then all bad, so that the page over 1h and 5m is due after 3600 s 
 
 import json
 import os
-import socket
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -39,6 +37,8 @@ from urllib.request import urlopen
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client import parser
+
+from tests.e2e.programs import START_LIMIT_S, answers, environment, exporter_command, free_port, start, stop, until
 
 SLO: Final = """\
 apiVersion: goodput/v1
@@ -94,7 +94,6 @@ SLOW_ALERT: Final = "ErrorBudgetBurn1h"
 BATCHES_PER_S: Final = 10
 BATCH: Final = 20
 SMALL_BATCH: Final = 4
-START_LIMIT_S: Final = 30.0
 WINDOW_TOLERANCE: Final = 0.05
 BUDGET_TOLERANCE: Final = 1e-9
 
@@ -234,7 +233,7 @@ def test_the_page_over_an_hour_is_heard_when_it_is_due(tmp_path: Path) -> None:
         chain.start(stack.enter_context(_listening(hook)))
         load = stack.enter_context(_loading(chain, bad_every=1))
         bad_from = load.switch(bad=True)
-        _until("the page", lambda: hook.first("firing", "chat", SLOW_ALERT), SLOW_DUE_S + 30)
+        until("the page", lambda: hook.first("firing", "chat", SLOW_ALERT), SLOW_DUE_S + 30)
         heard = hook.first("firing", "chat", SLOW_ALERT)
         assert heard is not None
         print(f"due {SLOW_DUE_S} s, heard {heard[0] - bad_from}")
@@ -247,17 +246,17 @@ def test_the_page_over_an_hour_is_heard_when_it_is_due(tmp_path: Path) -> None:
 
 def _play(chain: "Chain", hook: Hook, gate: "Gate", load: "Load") -> Outcome:
     slos = set(SLOS)
-    _until("a long window of good requests", lambda: load.sent_s > LONG_S + 3, LONG_S + 20)
+    until("a long window of good requests", lambda: load.sent_s > LONG_S + 3, LONG_S + 20)
     bad_from = load.switch(bad=True)
-    _until("some bad requests", lambda: time.time() > bad_from + 3, 5)
+    until("some bad requests", lambda: time.time() > bad_from + 3, 5)
     gate.open.clear()
-    _until("the end of the gap", lambda: time.time() > bad_from + 3 + GAP_S, 5)
+    until("the end of the gap", lambda: time.time() > bad_from + 3 + GAP_S, 5)
     gate.open.set()
     chain.restart(RESTARTED)
-    _until("the pages", lambda: all(hook.first("firing", slo) for slo in slos), DUE_S + 10)
+    until("the pages", lambda: all(hook.first("firing", slo) for slo in slos), DUE_S + 10)
     good_from = load.switch(bad=False)
-    _until("the end of the pages", lambda: all(hook.first("resolved", slo) for slo in slos), 30)
-    _until("bad requests amid the window", lambda: time.time() > good_from + SHORT_S + 5, 20)
+    until("the end of the pages", lambda: all(hook.first("resolved", slo) for slo in slos), 30)
+    until("bad requests amid the window", lambda: time.time() > good_from + SHORT_S + 5, 20)
     burn = "slo:inference_slo_burn_rate:ratio_rate1m"
     recorded = {slo: chain.value(f'{burn}{{slo="{slo}"}}') for slo in ("chat", "halves")}
     resets = chain.value('resets(inference_slo_good_requests_total{slo="restarted"}[2m])')
@@ -279,15 +278,6 @@ def _play(chain: "Chain", hook: Hook, gate: "Gate", load: "Load") -> Outcome:
         behind_s=load.behind_s,
         missed_scrapes=missed,
     )
-
-
-def _until(what: str, true: Callable[[], object], limit_s: float) -> None:
-    """Look every 50 ms."""
-    end = time.monotonic() + limit_s
-    while not true():
-        if time.monotonic() > end:
-            pytest.fail(f"no sign of {what} after {limit_s:.0f} s")
-        threading.Event().wait(0.05)
 
 
 # Load
@@ -413,10 +403,10 @@ class Chain:
         self._folder, self._slos, self._stack = folder, slos, stack
         self._alerts = alerts
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self.receivers = [_free_port() for _ in slos]
-        self.exporters = [_free_port() for _ in slos]
+        self.receivers = [free_port() for _ in slos]
+        self.exporters = [free_port() for _ in slos]
         self.scraped = [*self.exporters]
-        self._prometheus = _free_port()
+        self._prometheus = free_port()
         for name in slos:
             self._write(f"{name}.yaml", SLO.replace("NAME", name).replace("PERIOD", period))
         for place in range(len(slos)):
@@ -429,7 +419,7 @@ class Chain:
 
     def start(self, hook: int) -> None:
         """Start Alertmanager, which tells a webhook, and Prometheus; wait until it has scraped."""
-        alertmanager = _free_port()
+        alertmanager = free_port()
         targets = json.dumps([f"127.0.0.1:{port}" for port in self.scraped])
         text = PROMETHEUS.replace("ALERTMANAGER", str(alertmanager)).replace("TARGETS", targets)
         self._write("alertmanager.yml", ALERTMANAGER.replace("HOOK", str(hook)))
@@ -437,13 +427,13 @@ class Chain:
                     f"--web.listen-address=127.0.0.1:{alertmanager}", "--cluster.listen-address=")  # fmt: skip
         self._start(PROMETHEUS_PROGRAM, f"--config.file={self._write('prometheus.yml', text)}",
                     "--storage.tsdb.path=prometheus", f"--web.listen-address=127.0.0.1:{self._prometheus}")  # fmt: skip
-        _until("Alertmanager", lambda: _answers(f"http://127.0.0.1:{alertmanager}/-/ready"), START_LIMIT_S)
-        _until("Prometheus", lambda: _answers(f"http://127.0.0.1:{self._prometheus}/-/ready"), START_LIMIT_S)
-        _until("scraped exporters", lambda: self.values("sum(up)") == [len(self._slos)], START_LIMIT_S)
+        until("Alertmanager", lambda: answers(f"http://127.0.0.1:{alertmanager}/-/ready"), START_LIMIT_S)
+        until("Prometheus", lambda: answers(f"http://127.0.0.1:{self._prometheus}/-/ready"), START_LIMIT_S)
+        until("scraped exporters", lambda: self.values("sum(up)") == [len(self._slos)], START_LIMIT_S)
 
     def restart(self, place: int) -> None:
         """Stop an exporter, and start it anew."""
-        _stop(self._processes[place])
+        stop(self._processes[place])
         self._start_exporter(place)
 
     def fill_in(self, per_s: int) -> None:
@@ -468,24 +458,21 @@ class Chain:
         ports = {"HTTP": str(self.receivers[place]), "WEB": str(self.exporters[place])}
         text = CONFIG.replace("HTTP", ports["HTTP"]).replace("WEB", ports["WEB"]) + self._alerts
         config = self._write(f"config-{place}.yaml", text)
-        command = [*_exporter_command(), "serve", "--config.file", config, "--slo.file", f"{self._slos[place]}.yaml"]
+        command = [*exporter_command(), "serve", "--config.file", config, "--slo.file", f"{self._slos[place]}.yaml"]
         self._processes[place] = self._start(*command)
         ready = f"http://127.0.0.1:{self.exporters[place]}/-/ready"
-        _until("a ready exporter", lambda: _answers(ready), START_LIMIT_S)
+        until("a ready exporter", lambda: answers(ready), START_LIMIT_S)
 
     def _generate_rules(self) -> None:
         command = [
-            *_exporter_command(), "rules", "generate", *(f"{slo}.yaml" for slo in dict.fromkeys(self._slos)),
+            *exporter_command(), "rules", "generate", *(f"{slo}.yaml" for slo in dict.fromkeys(self._slos)),
             "--config.file", "config-0.yaml", "--scrape-interval", "1s", "--output", "rules.yml",
             "--runbook-url", "https://runbooks.example/{alert}/{slo}",
         ]  # fmt: skip
-        subprocess.run(command, cwd=self._folder, env=_environment(), check=True)
+        subprocess.run(command, cwd=self._folder, env=environment(), check=True)
 
     def _start(self, *command: str) -> "subprocess.Popen[bytes]":
-        with open(self._folder / "log.txt", "ab") as log:
-            process = subprocess.Popen(command, cwd=self._folder, env=_environment(), stdout=log, stderr=log)
-        self._stack.callback(_stop, process)
-        return process
+        return start(self._stack, self._folder, *command)
 
     def values(self, expr: str) -> list[float]:
         """What Prometheus answers now."""
@@ -504,7 +491,7 @@ class Chain:
         own = "inference_slo_error_budget_remaining_ratio{slo='chat'}"
         recorded = "slo:inference_slo_error_budget_remaining:ratio_rate12h{slo='chat'}"
         changes = "sum(changes(inference_slo_eligible_requests_total[4s]))"
-        _until("settled counters", lambda: self.values(changes) == [0.0], 20)
+        until("settled counters", lambda: self.values(changes) == [0.0], 20)
         return self.value(own), self.value(recorded)
 
     def counters(self, ports: list[int]) -> dict[tuple[str, ...], float]:
@@ -524,40 +511,6 @@ def _scrape(port: int) -> Iterator[tuple[str, Mapping[str, str], float]]:
     for family in parser.text_string_to_metric_families(text):
         for sample in family.samples:
             yield sample.name, sample.labels, sample.value
-
-
-def _exporter_command() -> list[str]:
-    return [sys.executable, "-P", "-m", "exporter"]
-
-
-def _environment() -> dict[str, str]:
-    """The package under test, whichever it is, and no proxy for loopback."""
-    paths = os.pathsep.join(path for path in sys.path if path)
-    return {**os.environ, "PYTHONPATH": paths, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """At once where it has stopped already."""
-    process.terminate()
-    try:
-        process.wait(15)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urlopen(url, timeout=1):
-            return True
-    except OSError:
-        return False
 
 
 class Gate:

@@ -166,7 +166,7 @@ def test_a_body_that_is_not_otlp_is_told_and_costs_only_itself(folder: Path) -> 
         (("traces.pb", "--config.file", "slo.yaml"), "slo.yaml:1:1 apiVersion: must be a known key"),
         (("traces.pb", "--slo.file", "traces.pb"), "traces.pb:1:1"),
         (("traces.pb", "--requests", "no/such/folder.jsonl"), "No such file or directory"),
-        (("empty",), "empty: no trace files in this folder"),
+        (("empty",), "empty: no files of spans or logs in this folder"),
         (("bad.gz",), "bad.gz: gzip that is cut off or broken"),
     ],
     ids=range(7),

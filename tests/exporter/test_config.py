@@ -15,7 +15,10 @@ from exporter.config import (
     Limits,
     Receive,
     Requests,
+    Scrape,
     Settings,
+    Sources,
+    Stop,
     Tpot,
     Web,
     Windows,
@@ -79,6 +82,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert Settings() == Settings(
         receive=Receive(grpc=Address("127.0.0.1", 4317), http=Address("127.0.0.1", 4318), max_body=20 * 1024**2),
         web=Web(listen=Address("", 9464), enable_lifecycle=False),
+        stop=Stop(grace_ns=25 * SECOND),
         profiles=(),
         publish=("client", "end_to_end", "service", "model"),
         boundaries=(),
@@ -94,6 +98,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         tpot=Tpot(formula="tokens_minus_one"),
         limits=Limits(label_values=100, series_idle_ns=60 * MINUTE, series=20_000),
         requests=Requests(expect_engine="auto", embeddings=False, path="/v1/"),
+        sources=Sources(scrape=()),
     )
 
 
@@ -101,6 +106,7 @@ def test_every_key_changes_its_setting() -> None:
     text = """\
 receive: {grpc: "[::1]:1", http: ":0", max_body: 1MiB}
 web: {listen: "localhost:80", enable_lifecycle: true}
+stop: {grace: 50s}
 publish: [model]
 windows: {durations: [10m, 30s], delay: 0s, lateness: 5m}
 join: {grace: 0s, max_open: 5, max_age: 1h}
@@ -110,10 +116,12 @@ sampling: ignore
 tpot: {formula: completion_over_tokens}
 limits: {label_values: 7, series_idle: 2h, series: 9}
 requests: {expect_engine: no, embeddings: true, path: /api/}
+sources: {scrape: [{url: "https://gpu-1.example.org/metrics", every: 1m}]}
 """
     assert settings(text) == Settings(
         receive=Receive(grpc=Address("::1", 1), http=Address("", 0), max_body=2**20),
         web=Web(listen=Address("localhost", 80), enable_lifecycle=True),
+        stop=Stop(grace_ns=50 * SECOND),
         publish=("model",),
         windows=Windows(durations_ns=(30 * SECOND, 10 * MINUTE), delay_ns=0, lateness_ns=5 * MINUTE),
         join=Join(grace_ns=0, max_open=5, max_age_ns=60 * MINUTE),
@@ -123,7 +131,19 @@ requests: {expect_engine: no, embeddings: true, path: /api/}
         tpot=Tpot(formula="completion_over_tokens"),
         limits=Limits(label_values=7, series_idle_ns=120 * MINUTE, series=9),
         requests=Requests(expect_engine="no", embeddings=True, path="/api/"),
+        sources=Sources(scrape=(Scrape(url="https://gpu-1.example.org/metrics", every_ns=MINUTE),)),
     )
+
+
+def test_a_server_to_scrape_is_the_usual_one_on_this_machine_if_nothing_is_said() -> None:
+    (scrape,) = settings("sources: {scrape: [{}]}").sources.scrape
+    assert (scrape.url, scrape.every_ns) == ("http://127.0.0.1:8000/metrics", 5 * SECOND)
+
+
+def test_servers_to_scrape_are_bounded() -> None:
+    text = ", ".join(f'{{url: "http://10.0.0.{host}:8000/metrics"}}' for host in range(65))
+    (found,) = messages(f"sources: {{scrape: [{text}]}}")
+    assert found == "goodput.yaml:1:19 sources.scrape: must hold at most 64 servers, found 65"
 
 
 def test_declared_boundaries_are_published_unless_a_list_says_otherwise() -> None:
@@ -179,6 +199,7 @@ def test_a_profile_that_is_named_must_exist_but_a_pattern_may_match_nothing(tmp_
         ("recieve: {}", "1:1 recieve: must be a known key: receive, web, "),
         ('web: {listen: "9464"}', "1:15 web.listen: must be host:port with a port up to 65535, such as 127.0.0.1:4317"),
         ("web: {listen: 'a:70000'}", "1:15 web.listen: must be host:port"),
+        ("stop: {grace: 25}", "1:15 stop.grace: must be a duration with its unit"),
         ("receive: {max_body: 20}", "1:21 receive.max_body: must be a size with its unit"),
         ("receive: {max_body: 2GiB}", "1:21 receive.max_body: must be at least 1KiB and at most 1GiB"),
         ("publish: [modle]", "1:11 publish[0]: must be one of: client, end_to_end, service, model (did you mean"),
@@ -217,6 +238,30 @@ def test_a_profile_that_is_named_must_exist_but_a_pattern_may_match_nothing(tmp_
         ("limits: {series_idle: 1}", "1:23 limits.series_idle: must be a duration with its unit"),
         ("requests: {path: v1}", '1:18 requests.path: must begin with /, found "v1"'),
         ("requests: {expect_engine: maybe}", "1:27 requests.expect_engine: must be one of: auto, yes, no"),
+        ("sources: {scrap: []}", "1:11 sources.scrap: must be a known key: scrape"),
+        ("sources: {scrape: {url: x}}", "1:19 sources.scrape: must be a list"),
+        ("sources: {scrape: [{every: 500ms}]}", "1:28 sources.scrape[0].every: must be at least 1s and at most 1m"),
+        ("sources: {scrape: [{}, {}]}", "1:24 sources.scrape[1]: must be given once, found http://127.0.0.1:8000/"),
+        (
+            "sources: {scrape: [{url: 'http://h:80/m'}, {url: 'HTTP://H/m'}]}",
+            "1:50 sources.scrape[1].url: must be given once, found http://h/m",
+        ),
+        *(
+            (
+                f"sources: {{scrape: [{{url: '{url}'}}]}}",
+                "1:26 sources.scrape[0].url: must be a URL without user and fr",
+            )
+            for url in (
+                "127.0.0.1:8000/metrics",
+                "localhost:8000/metrics",
+                "ftp://h/m",
+                "http:///metrics",
+                "http://u:p@h/m",
+                "http://@h/m#f",
+                "http://h:70000/m",
+                "http://[::1/m",
+            )
+        ),
         ("[]", "1:1: must be a mapping"),
         ("a: [", "1:5: must be YAML"),
     ],

@@ -210,11 +210,6 @@ MISTAKES: dict[str, tuple[str, str, str]] = {
     "which of the events": ("pick: last", "pick: middle", "must be one of: first, last"),
     "too many events over": ("skip: 1", "skip: 17", "must be at least 0 and at most 16, found 17"),
     "a unit where there is none": ("pick: last", "unit: ms", "must not stand beside event"),
-    "a condition where there is no event": (
-        "{attribute: sent_at,",
-        "{attribute: sent_at, where: {a: x},",
-        "must not stand beside attribute",
-    ),
     "a pick where there is no event": ("plus: ttft,", "plus: ttft, pick: last,", "must not stand beside from"),
     "a source of first tokens": (
         "first_token_from: chunk",

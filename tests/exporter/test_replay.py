@@ -170,13 +170,13 @@ def test_a_body_that_is_not_otlp_loses_only_itself(content: bytes, taken: bool, 
 # Folders
 
 
-def test_a_folder_stands_for_its_trace_files(tmp_path: Path) -> None:
-    names = ["b/traces.pb", "a/traces.json.lines", "a/traces.pb.gz", "a/otlp.jsonl", "c.otlp", "d.json", "e.bin"]
+def test_a_folder_stands_for_its_files_of_spans_and_logs(tmp_path: Path) -> None:
+    names = ["b/traces.pb", "a/traces.json.lines", "a/traces.pb.gz", "a/otlp.jsonl", "c.otlp", "d.json", "e.bin",
+             "a/logs.jsonl"]  # fmt: skip
     others = [
         "a/index.jsonl",
         "a/truth.jsonl.gz",
         "a/metrics.json",
-        "a/logs.jsonl",
         "README.md",
         "a/profile_export.jsonl",
     ]
@@ -190,9 +190,9 @@ def test_a_folder_stands_for_its_trace_files(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_without_trace_files_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_spans_or_logs_is_refused(tmp_path: Path) -> None:
     (tmp_path / "README.md").touch()
-    with pytest.raises(Unreadable, match="no trace files in this folder"):
+    with pytest.raises(Unreadable, match="no files of spans or logs in this folder"):
         files_of([str(tmp_path)])
 
 

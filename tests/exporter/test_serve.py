@@ -6,8 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -16,14 +18,15 @@ from aiohttp import ClientError, ClientSession
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client import parser
 
-from exporter.config import Address, Receive, Settings, Web
+from exporter.config import Address, Join, Receive, Settings, Stop, Web
 from exporter.expose.web import ReloadRefused
 from exporter.profile import built_in
 from exporter.receive.grpc import EXPORT
-from exporter.serve import CannotListen, Declared, Exporter, Files, read_files, run
+from exporter.serve import MAX_SCRAPERS, CannotListen, Declared, Exporter, Files, read_files, run
 from slo_rules.document import Problems
 
 NOW_NS = 1_700_000_000_000_000_000
+SECOND = 1_000_000_000
 ANY = Address("127.0.0.1", 0)
 
 SLO = """
@@ -356,5 +359,83 @@ def test_sighup_reloads_and_sigterm_or_sigint_stops_with_exit_code_0(
         assert line() == "not reloaded, the old files stay in force:\n"
         assert "windo" in line()
         program.send_signal(end)
-        assert line() == "stopping\n"
+        assert line() == "stopping, within 25 s; a second signal ends at once\n"
         assert program.wait(timeout=15) == 0
+
+
+# The end: what was sent is counted and read.
+
+
+def ending_exporter(*, join_ns: int = 3600 * SECOND, grace_ns: int = 3600 * SECOND) -> Exporter:
+    where = replace(settings(), join=Join(grace_ns=join_ns), stop=Stop(grace_ns=grace_ns))
+    return Exporter(lambda: Declared(where, built_in(), []), clock=lambda: NOW_NS, drain_s=0.2)
+
+
+async def told_to_stop(running: Exporter) -> "asyncio.Task[None]":
+    ending = asyncio.create_task(running.wind_down())
+    while (await get(running, "/-/ready"))[0] == 200:
+        pass
+    return ending
+
+
+def counted(found: dict[tuple[str, ...], float]) -> float:
+    return sum(value for key, value in found.items() if key[0] == "inference_completions_total" and "model" in key)
+
+
+async def test_spans_that_come_after_the_signal_are_taken_and_read() -> None:
+    async with ending_exporter(join_ns=0) as running:
+        assert counted(await scrape(running)) == 0
+        ending = await told_to_stop(running)
+        assert await post(running.http_url, one_span()) == 200
+        assert not ending.done()
+        while not ending.done():
+            assert counted(await scrape(running)) == 1
+
+
+async def test_what_waits_to_be_joined_is_counted_when_time_runs_out_and_what_comes_then_is_refused() -> None:
+    async with ending_exporter(grace_ns=SECOND) as running:
+        await post(running.http_url, one_span())
+        assert counted(await scrape(running)) == 0
+        ending = await told_to_stop(running)
+        while await post(running.http_url, one_span()) == 200:
+            pass
+        assert not ending.done()
+        assert counted(await scrape(running)) == 1
+        async with asyncio.timeout(0.3):
+            await ending
+
+
+async def test_a_scrape_that_does_not_come_is_waited_for_no_longer_than_the_grace() -> None:
+    async with ending_exporter(grace_ns=SECOND // 2) as running:
+        await post(running.http_url, one_span())
+        await scrape(running)
+        begun = time.monotonic()
+        await running.wind_down()
+        assert 0.4 < time.monotonic() - begun < 5
+
+
+async def test_without_open_requests_and_scrapers_there_is_nothing_to_wait_for() -> None:
+    async with ending_exporter() as running, asyncio.timeout(2):
+        await running.wind_down()
+
+
+async def test_every_scraper_is_waited_for_and_none_that_has_gone() -> None:
+    async with ending_exporter() as running:
+        now = time.monotonic()
+        for address, ago_s in (("10.0.0.1", 5), ("10.0.0.2", 5), ("10.0.0.3", 600)):
+            running._note_scrape(address, now - ago_s)
+        ending = await told_to_stop(running)
+        running._note_scrape("10.0.0.1", time.monotonic())
+        running._note_scrape("10.0.0.2", now - 1)  # begun before the end was
+        await get(running, "/-/ready")
+        assert not ending.done()
+        running._note_scrape("10.0.0.2", time.monotonic())
+        async with asyncio.timeout(2):
+            await ending
+
+
+async def test_the_addresses_of_scrapers_are_bounded() -> None:
+    async with exporter() as running:
+        for last in range(100):
+            running._note_scrape(f"10.0.0.{last}", 0.0)
+        assert len(running._scrapes) == MAX_SCRAPERS

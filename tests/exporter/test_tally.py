@@ -96,7 +96,7 @@ def test_a_request_is_counted_in_every_way_there_is() -> None:
     series, totals = of.series["end_to_end", "m", "default"], of.totals["end_to_end"]
     assert series.completions[:2] == [3 * WEIGHT_ONE, WEIGHT_ONE]
     assert (series.input, series.output, series.cached) == (400 * WEIGHT_ONE, 40 * WEIGHT_ONE, None)
-    assert (totals.arrivals, sum(totals.outcomes.values())) == (4 * WEIGHT_ONE, 4 * WEIGHT_ONE)
+    assert (totals.arrivals.total(), sum(totals.outcomes.values())) == (4 * WEIGHT_ONE, 4 * WEIGHT_ONE)
     assert totals.metrics["completion"].count == 3 * WEIGHT_ONE, "errors weigh in goodput, not in percentiles"
     assert {key: sum(each.counts) for key, each in series.completion.items()} == {
         "ok": 3 * WEIGHT_ONE,
@@ -110,7 +110,7 @@ def test_what_came_too_late_reaches_counters_only() -> None:
     of = tally(CHAT)
     count(of, request(), in_windows=False)
     of.windows.advance(NOW + S)
-    assert of.totals["end_to_end"].arrivals == of.slo_counts["chat"].good == WEIGHT_ONE
+    assert of.totals["end_to_end"].arrivals.total() == of.slo_counts["chat"].good == WEIGHT_ONE
     assert all(not window.totals for window in of.windows.windows.values())
 
 
@@ -168,9 +168,9 @@ def test_the_order_of_requests_changes_no_sum(requests: list[tuple[str, int, int
 def test_a_job_arrives_once_and_is_in_flight_until_it_has_ended() -> None:
     of = tally()
     count(of, request(open=True))
-    assert (of.totals["end_to_end"].arrivals, of.totals["end_to_end"].in_flight) == (WEIGHT_ONE, WEIGHT_ONE)
+    assert (of.totals["end_to_end"].arrivals.total(), of.totals["end_to_end"].in_flight) == (WEIGHT_ONE, WEIGHT_ONE)
     count(of, request(announced=True, at=100))
-    assert (of.totals["end_to_end"].arrivals, of.totals["end_to_end"].in_flight) == (WEIGHT_ONE, 0)
+    assert (of.totals["end_to_end"].arrivals.total(), of.totals["end_to_end"].in_flight) == (WEIGHT_ONE, 0)
     assert of.totals["end_to_end"].outcomes == {"ok": WEIGHT_ONE}
 
 
@@ -178,7 +178,7 @@ def test_jobs_of_one_trace_leave_the_classes_that_they_entered() -> None:
     of = tally()
     count(of, request(open=True, klass="a"), request(open=True, klass="b"))
     count(of, request(announced=True, klass="c"), request(announced=True, klass="c"))
-    assert {key: traffic.in_flight for key, traffic in of.traffic.items()} == {
+    assert {key: traffic.in_flight["span"] for key, traffic in of.traffic.items()} == {
         ("end_to_end", "a"): 0,
         ("end_to_end", "b"): 0,
     }
@@ -228,14 +228,14 @@ def test_traffic_with_a_job_in_flight_does_not_expire() -> None:
     of = tally()
     count(of, request(open=True))
     of.expire(NOW + 1_000 * MINUTE)
-    assert of.traffic["end_to_end", "default"].in_flight == WEIGHT_ONE
+    assert of.traffic["end_to_end", "default"].in_flight == {"span": WEIGHT_ONE}
 
 
 def test_what_slos_speak_of_starts_at_zero_and_lasts() -> None:
     of = tally(CHAT)
     for _ in range(2):
         assert of.series["end_to_end", "unknown", "default"].completions == [0] * 7
-        assert of.traffic["end_to_end", "default"].arrivals == 0
+        assert of.traffic["end_to_end", "default"].arrivals == {}
         assert of.slo_counts["chat"].eligible == 0
         of.expire(NOW + 10_000 * MINUTE)
 
@@ -248,7 +248,7 @@ def test_a_reload_keeps_counters_by_name() -> None:
     count(of, request())
     of.reconfigure(settings(label_values=7), [CHAT, replace(CHAT, name="new")])
     assert {name: counts.good for name, counts in of.slo_counts.items()} == {"chat": WEIGHT_ONE, "new": 0}
-    assert of.totals["end_to_end"].arrivals == WEIGHT_ONE
+    assert of.totals["end_to_end"].arrivals.total() == WEIGHT_ONE
     assert of.series["end_to_end", "m", "default"].completions[0] == WEIGHT_ONE
 
 

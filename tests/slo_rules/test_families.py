@@ -19,6 +19,7 @@ inference_window_samples | gauge | B, metric, window |
 inference_window_error_ratio | gauge | metric | ratio
 inference_window_end_timestamp_seconds | gauge | | seconds
 inference_window_{arrivals,completions,backlog_growth}_per_second | gauge | boundary, class, window | per_second
+inference_window_arrivals_tail_seconds | gauge | boundary, class, window | seconds
 inference_arrivals_total | counter | boundary, class, evidence | requests
 inference_completions_total | counter | B, outcome | requests
 inference_in_flight_requests | gauge | boundary, class, evidence | requests
@@ -36,6 +37,7 @@ inference_slo_attainment_bound_ratio | gauge | slo, window, bound | ratio
 inference_slo_goodput_{requests,output_tokens}_per_second | gauge | slo, window | per_second
 inference_slo_{completions,output_tokens}_per_second | gauge | slo, window | per_second
 inference_slo_verdict | gauge | slo, objective, verdict |
+inference_slo_percentile_bound_seconds | gauge | slo, objective, bound | seconds
 inference_slo_target_ratio | gauge | slo | ratio
 inference_slo_period_seconds | gauge | slo | seconds
 inference_slo_period_start_timestamp_seconds | gauge | slo | seconds
@@ -47,7 +49,12 @@ inference_accelerators | gauge | model |
 goodput_exporter_build_info | gauge | version, compiled |
 goodput_exporter_spans_received_total | counter | transport |
 goodput_exporter_spans_total | counter | fate |
+goodput_exporter_log_records_received_total | counter | transport |
+goodput_exporter_log_records_total | counter | fate |
+goodput_exporter_lost_starts_total | counter | healed_by |
+goodput_exporter_lost_ends_total | counter | |
 goodput_exporter_export_calls_total | counter | transport, code |
+goodput_exporter_scrapes_total | counter | source, result |
 goodput_exporter_attributes_dropped_total | counter | reason |
 goodput_exporter_negative_intervals_total | counter | |
 goodput_exporter_samples_out_of_range_total | counter | metric |

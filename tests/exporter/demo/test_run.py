@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from exporter.config import read_settings
-from exporter.demo.run import SETTLE_S, Exporter, in_process, run
+from exporter.demo.run import SETTLE_S, Exporter, in_process, load, run
 from exporter.demo.screen import SLO
 from exporter.demo.trace import SECOND_NS, Phase
 from slo_rules.document import Problem, read
@@ -114,6 +114,15 @@ async def test_the_exporter_of_the_demo_counts_every_request_once() -> None:
     assert await run(console=Console(file=io.StringIO(), width=80), phases=SHORT, exporter=keeping) == 0
     outer = seen[0].report(time.time_ns())["boundaries"]["end_to_end"]
     assert (outer["arrivals"], outer["outcomes"]["ok"], outer["in_flight"]) == (10, 10, 0)
+
+
+async def test_an_exporter_elsewhere_is_only_sent_to_round_after_round(sink: "Sink") -> None:
+    console = Console(file=io.StringIO(), width=80)
+    assert await load(sink, console=console, phases=SHORT, rounds=2) == 0
+    assert len(sink.named("ingress")) == len(sink.named("llm_request")) == 20
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().count("10 requests sent to") == 2
+    assert no_children_left()
 
 
 def test_the_shipped_settings_and_slos_have_no_problems() -> None:

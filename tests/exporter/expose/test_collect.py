@@ -1,16 +1,20 @@
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
-from exporter.config import Label, Labels, Settings
+from exporter.config import Label, Labels, Settings, Sources
+from exporter.config import Scrape as Server
 from exporter.expose.collect import collect
 from exporter.expose.text import Family, write_openmetrics, write_text
+from exporter.gauges import RESULTS
 from exporter.pipeline import Pipeline
 from exporter.profile import built_in
+from exporter.record import WEIGHT_ONE
 from exporter.replay import bodies
 from slo_rules.families import FAMILIES
 from slo_rules.vocabulary import FATES, OUTCOMES, VERDICTS
@@ -250,3 +254,99 @@ def test_profiles_tell_when_they_were_last_seen() -> None:
         for each in live.scrape(30_000).where("goodput_exporter_profile_last_seen_timestamp_seconds")
     }
     assert seen == {"envoy": ns(1_000) / 1e9, "vllm": ns(900) / 1e9}
+
+
+# By gauges
+
+URL = "http://127.0.0.1:8000/metrics"
+GROWTH, ARRIVALS = "inference_window_backlog_growth_per_second", "inference_window_arrivals_per_second"
+
+
+def take(live: Live, at: float, level: int, ended: int) -> None:
+    """A scrape of vLLM."""
+    body = f"vllm:num_requests_running {level}\nvllm:num_requests_waiting 0\nvllm:request_success_total {ended}\n"
+    live.pipeline.gauges.take(URL, ns(at), body.encode())
+
+
+def hanging(**settings: Any) -> Live:
+    """A server that finishes one request at 9 s, and none of the two more that come every second."""
+    live = Live(sources=Sources(scrape=(Server(url=URL),)), **settings)
+    for second in range(0, 66, 5):
+        take(live, second * 1_000, 2 * second, int(second > 5))
+    served(live, 8_000)
+    return live
+
+
+def test_a_server_that_hangs_is_seen_by_its_gauges_while_ended_requests_say_that_all_is_well() -> None:
+    labels = {"boundary": "model", "window": "1m"}
+    by_gauges, by_ends = hanging().scrape(65_000), Live()
+    served(by_ends, 8_000)
+    assert by_ends.scrape(65_000).total(GROWTH, **labels) == 0
+    assert by_gauges.total(GROWTH, **labels) == pytest.approx(2)
+    assert by_gauges.total("inference_in_flight_requests", boundary="model") == 130
+
+
+def test_what_gauges_tell_stands_alone_at_its_boundary_and_names_its_evidence() -> None:
+    scrape = hanging().scrape(65_000)
+    told = [each.labels for name in (ARRIVALS, GROWTH) for each in scrape.where(name, boundary="model", window="1m")]
+    assert told == [{"boundary": "model", "class": "all", "window": "1m"}] * 2
+    (level,) = scrape.where("inference_in_flight_requests", boundary="model")
+    assert level.labels == {"boundary": "model", "class": "all", "evidence": "gauge"}
+    for name in (ARRIVALS, GROWTH):
+        assert {each.labels["class"] for each in scrape.where(name, boundary="end_to_end")} == {"default"}
+    assert scrape.total("inference_window_completions_per_second", boundary="model", window="1m") == pytest.approx(
+        1 / 60
+    )
+    assert scrape.total("inference_arrivals_total", boundary="model") == 1
+
+
+def test_a_window_that_scrapes_do_not_cover_has_no_rate_rather_than_that_of_ended_requests() -> None:
+    scrape = hanging().scrape(65_000)
+    assert {each.labels["window"] for each in scrape.where(GROWTH, boundary="model")} == {"1m"}
+    assert {each.labels["window"] for each in scrape.where(GROWTH, boundary="service")} == {"1m", "5m", "30m", "1h"}
+
+
+def test_a_level_that_is_old_is_absent_and_no_other_takes_its_place() -> None:
+    live = hanging()
+    assert list(live.scrape(81_000).where("inference_in_flight_requests", boundary="model")) == []
+
+
+def test_where_requests_are_seen_before_they_end_gauges_are_silent() -> None:
+    live = hanging()
+    live.pipeline.tally.traffic["model", "default"].in_flight["span"] = WEIGHT_ONE
+    scrape = live.scrape(65_000)
+    assert {each.labels["class"] for name in (ARRIVALS, GROWTH) for each in scrape.where(name)} == {"default"}
+    assert "gauge" not in {each.labels["evidence"] for each in scrape.where("inference_in_flight_requests")}
+
+
+def test_gauges_of_a_boundary_that_is_not_published_are_silent() -> None:
+    scrape = hanging(publish=("end_to_end", "service")).scrape(65_000)
+    assert {each.labels["boundary"] for each in scrape.where(GROWTH)} == {"end_to_end", "service"}
+    assert list(scrape.where("inference_in_flight_requests", boundary="model")) == []
+
+
+def test_the_report_says_which_numbers_rest_on_gauges() -> None:
+    window = hanging().report(65_000)["windows"]["1m"]["boundaries"]
+    told = {key: window["model"][key] for key in ("arrivals_per_second", "backlog_growth_per_second", "in_flight")}
+    assert told == {"arrivals_per_second": pytest.approx(121 / 60), "backlog_growth_per_second": 2, "in_flight": 130}
+    assert window["model"]["evidence"] == {"gauge": pytest.approx(121)}
+    assert window["model"]["completions_per_second"] == pytest.approx(1 / 60)
+    assert "gauge" not in window["service"].get("evidence", {})
+
+
+def test_a_server_without_spans_is_told_by_its_gauges_alone() -> None:
+    live = Live(sources=Sources(scrape=(Server(url=URL),)))
+    for second in range(0, 66, 5):
+        take(live, second * 1_000, 3, second)
+    scrape, window = live.scrape(65_000), live.report()["windows"]["1m"]["boundaries"]
+    assert scrape.total(ARRIVALS, boundary="model", window="1m") == pytest.approx(1)
+    assert list(scrape.where("inference_window_completions_per_second")) == []
+    assert window == {
+        "model": {"evidence": {"gauge": 60}, "arrivals_per_second": 1, "backlog_growth_per_second": 0, "in_flight": 3}
+    }
+
+
+def test_every_result_of_a_scrape_is_told_from_the_start() -> None:
+    scrape = Live(sources=Sources(scrape=(Server(url=URL),))).scrape(0)
+    found = {each.labels["result"]: each.value for each in scrape.where("goodput_exporter_scrapes_total", source=URL)}
+    assert found == dict.fromkeys(RESULTS, 0)

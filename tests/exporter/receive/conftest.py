@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from exporter.receive import Encoding, Receipt, Transport
+from exporter.receive import Encoding, Receipt, Signal, Transport
 
 TAKEN = Receipt(accepted=1, rejected=0, message="")
 
@@ -16,9 +16,13 @@ class Recorder:
     answer: Receipt | Exception = TAKEN
     bodies: list[bytes] = field(default_factory=list)
     fed: list[tuple[Encoding, Transport, int]] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
     calls: list[tuple[Transport, str]] = field(default_factory=list)
 
-    def feed(self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int) -> Receipt:
+    def feed(
+        self, body: bytes, *, encoding: Encoding, transport: Transport, now_ns: int, signal: Signal = "traces"
+    ) -> Receipt:
+        self.signals.append(signal)
         self.bodies.append(body)
         self.fed.append((encoding, transport, now_ns))
         if isinstance(self.answer, Exception):

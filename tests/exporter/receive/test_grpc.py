@@ -12,6 +12,7 @@ from google.rpc.code_pb2 import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABL
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -21,7 +22,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from exporter.decode.columns import BadBody
 from exporter.receive import Full, Receipt
-from exporter.receive.grpc import EXPORT, GrpcReceiver
+from exporter.receive.grpc import EXPORT, EXPORT_LOGS, GrpcReceiver
 
 if TYPE_CHECKING:
     from tests.exporter.receive.conftest import Recorder
@@ -125,12 +126,22 @@ async def test_a_body_at_the_limit_is_taken_and_one_byte_more_is_not_to_be_sent_
     assert recorder.bodies == [bytes(LIMIT)]
 
 
-@pytest.mark.parametrize("signal", ["metrics.v1.Metrics", "logs.v1.Logs"])
+async def test_log_records_are_taken_at_their_own_service(recorder: "Recorder") -> None:
+    recorder.answer = Receipt(accepted=1, rejected=2, message="log record 0: no")
+    answer = ExportLogsServiceResponse.FromString(await send(receiver_of(recorder), b"x", EXPORT_LOGS))
+    assert (answer.partial_success.rejected_log_records, answer.partial_success.error_message) == (
+        2,
+        "log record 0: no",
+    )
+    assert (recorder.bodies, recorder.signals, recorder.calls) == ([b"x"], ["logs"], [("grpc", "OK")])
+
+
+@pytest.mark.parametrize("signal", ["metrics.v1.Metrics", "profiles.v1development.Profiles"])
 async def test_other_signals_are_unimplemented_and_the_answer_says_so(recorder: "Recorder", signal: str) -> None:
     method = f"/opentelemetry.proto.collector.{signal}Service/Export"
     error = await refused(receiver_of(recorder), b"x", method)
     assert error.code() == grpc.StatusCode.UNIMPLEMENTED
-    assert "traces only" in (error.details() or "")
+    assert "traces and logs" in (error.details() or "")
     assert (recorder.bodies, recorder.calls) == ([], [("grpc", "UNIMPLEMENTED")])
 
 

@@ -328,12 +328,20 @@ async def test_other_methods_are_a_405_that_names_post(recorder: "Recorder", met
 
 
 @in_both_encodings
-@pytest.mark.parametrize("path", ["/v1/metrics", "/v1/logs"])
+async def test_log_records_are_taken_at_their_own_path(recorder: "Recorder", content_type: str) -> None:
+    recorder.answer = Receipt(accepted=1, rejected=2, message="log record 0: no")
+    reply = await send(receiver_of(recorder), b"x", content_type, path="/v1/logs")
+    assert (reply.code, reply.content_type, recorder.signals) == (200, content_type, ["logs"])
+    assert b"log record 0: no" in reply.body
+
+
+@in_both_encodings
+@pytest.mark.parametrize("path", ["/v1/metrics"])
 async def test_other_signals_are_a_404_that_says_so(recorder: "Recorder", content_type: str, path: str) -> None:
     reply = await send(receiver_of(recorder), b"x", content_type, path=path)
     assert (reply.code, reply.content_type) == (404, content_type)
     assert reply.status.code == UNIMPLEMENTED
-    assert "traces only" in reply.status.message
+    assert "traces and logs" in reply.status.message
 
 
 async def test_other_paths_are_a_404(recorder: "Recorder") -> None:

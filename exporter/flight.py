@@ -1,0 +1,277 @@
+"""Requests that logs tell of while they last: which started and have not ended, how old they are, what they missed.
+
+A flight begins with the first record of a request and ends with its last one. It is *settled* when the request has been
+joined and counted, or has been given up: an end that never comes must not keep it for ever. What is told of a settled
+flight comes too late and changes nothing. Each change depends on the records alone, not on their order.
+
+A request that passes two gateways which both keep logs is told of twice under one id. The second telling is *inner*: it
+is no arrival of its own, and stands in for the first where that has ended.
+"""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from exporter import record
+from exporter.join import MASK, Fingerprints
+from exporter.profile import RECORDS
+from exporter.record import ENDING, MISSING, STARTED
+from exporter.tree import Row
+from slo_rules.slo import SLO, Objective
+
+NEAR_NS: Final = 100_000_000
+"""How far a span's start and that of a flight of the same request id may be apart, to be one request."""
+
+SLACK_NS: Final = 1_000_000_000
+"""How much longer than its flush interval an end is waited for."""
+
+
+class Limit(NamedTuple):
+    """A limit that a request may break while it lasts."""
+
+    slo: SLO
+    objective: Objective
+    sure: bool
+    """Whether the SLO selects the request; otherwise it may, by a label that is not known yet."""
+
+
+Limits = tuple[Limit, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One request at one gateway. Times in Unix nanoseconds on the gateway's clock, `seen_ns` on ours."""
+
+    row: Row
+    """Of its first record, with the start as its first record gave it."""
+    klass: str
+    limits: Limits
+    flush_ns: int
+    """How long its end may be on the way."""
+    seen_ns: int
+    """When its newest record came."""
+    lag_ns: int
+    """How much later than it was made the first record came: on the way, and by the difference of the clocks."""
+    started: bool = False
+    inner: bool = False
+    entered: bool = False
+    """Whether it has been counted as an arrival."""
+    arrived_ns: int = 0
+    emitted_ns: int = 0
+    """When its newest record was made."""
+    stream: bool | None = None
+    first_ns: int | None = None
+    ended_ns: int | None = None
+    again_ns: int | None = None
+    """The latest time at which it was decided to look at it again."""
+    missed: dict[str, str] = field(default_factory=dict)
+    """By SLO, the objective whose limit was broken before the end."""
+
+    @property
+    def key(self) -> int:
+        """Its number."""
+        return self.row[record.FLIGHT]
+
+    def learn(self, row: Sequence[int], seen_ns: int) -> None:
+        """Take in what a record says."""
+        kind = row[record.RECORD]
+        if kind == STARTED or not self.started:
+            self.arrived_ns = row[record.ARRIVED] if kind == STARTED else min(self.arrived_ns, row[record.ARRIVED])
+        self.started |= kind == STARTED
+        self.seen_ns = max(self.seen_ns, seen_ns)
+        self.emitted_ns = max(self.emitted_ns, row[record.EMITTED])
+        if row[record.STREAM] != MISSING:
+            self.stream = row[record.STREAM] == 1
+        if row[record.FIRST_TOKEN] != MISSING:
+            self.first_ns = row[record.FIRST_TOKEN]
+        if kind == ENDING:
+            self.ended_ns = row[record.ENDED] if row[record.ENDED] != MISSING else row[record.END]
+
+    def broken(self, objective: Objective, now_ns: int) -> bool:
+        """Whether it is proven that the limit is broken, though the request has not ended (contract, section 6)."""
+        deadline_ns = self.arrived_ns + objective.threshold_ns
+        if objective.metric == "completion":
+            return self.ended_ns is None and now_ns >= self.due_ns(objective)
+        if objective.metric != "ttft" or not self.stream:
+            return False
+        return self.emitted_ns >= deadline_ns if self.first_ns is None else self.first_ns > deadline_ns
+
+    def due_ns(self, objective: Objective) -> int:
+        """When, on our clock, an end before the deadline must have been told."""
+        return self.arrived_ns + self.lag_ns + objective.threshold_ns + self.flush_ns + SLACK_NS
+
+    def open_since(self, objective: Objective) -> int | None:
+        """The deadline of a limit of which it is not known whether it was kept; None where it is, or does not apply."""
+        told = objective.metric == "ttft" and (self.first_ns is not None or self.stream is False)
+        return None if told or objective.metric == "tpot" else self.arrived_ns + objective.threshold_ns
+
+    def waits_at(self, slo: SLO, objective: Objective, time_ns: int) -> bool:
+        """Whether it is a request of the SLO whose metric had no value yet at an instant, and will have one."""
+        if not any(limit.sure and limit.objective is objective and limit.slo is slo for limit in self.limits):
+            return False
+        first = self.stream is True and (self.first_ns is None or self.first_ns > time_ns)
+        return first if objective.metric == "ttft" else objective.metric == "completion"
+
+    def goes_on_at(self, time_ns: int) -> bool:
+        """Whether it had started and not ended at an instant."""
+        return self.arrived_ns <= time_ns and (self.ended_ns is None or self.ended_ns > time_ns)
+
+
+class Flights:
+    """All that have not been settled, and what must be remembered of those that have."""
+
+    def __init__(self) -> None:
+        self.flights: dict[int, Flight] = {}
+        self.of_identity: dict[int, list[Flight]] = {}
+        self.settled = Fingerprints()
+        self.recent: deque[Flight] = deque()
+        """Settled ones whose end no window has reached."""
+        self.healed: Counter[str] = Counter()
+        """Requests whose start was not told, by the record that told of them."""
+        self.lost_ends = 0
+        self.dues: list[tuple[int, int]] = []
+        """When to look at which flight again: a limit will have been broken then, unless it has ended."""
+        self.known = False
+        """Whether logs have told of any."""
+
+    def __iter__(self) -> Iterator[Flight]:
+        """Those that have not ended, as far as is known, each request once."""
+        return (each for each in self.flights.values() if each.ended_ns is None and not each.inner)
+
+    def is_new(self, row: Sequence[int]) -> bool:
+        """Whether a record says what was not said before."""
+        flight = self.flights.get(row[record.FLIGHT])
+        if flight is None:
+            return row[record.FLIGHT] & MASK not in self.settled
+        told = {STARTED: flight.started, ENDING: flight.ended_ns is not None}
+        return not told.get(row[record.RECORD], False)
+
+    def tell(self, row: Sequence[int], seen_ns: int, begin: Callable[[Row], Flight]) -> Flight:
+        """Take in a new record. `begin` makes a flight of its first one."""
+        flight = self.flights.get(row[record.FLIGHT])
+        if flight is None:
+            flight = self._begin(begin(list(row)))
+        flight.learn(row, seen_ns)
+        if row[record.RECORD] == ENDING and not flight.inner:
+            self._stand_in(flight)
+        return flight
+
+    def _begin(self, flight: Flight) -> Flight:
+        row = flight.row
+        identity = row[record.REQUEST_ID]
+        others = self.of_identity.setdefault(identity, [])
+        flight.inner = identity != MISSING and any(
+            each.ended_ns is None and each.row[record.RESOURCE] != row[record.RESOURCE] for each in others
+        )
+        others.append(flight)
+        self.flights[flight.key] = flight
+        self.known = True
+        return flight
+
+    def _stand_in(self, flight: Flight) -> None:
+        """Let an inner flight of the same request go on in place of one that has ended."""
+        for other in self.of_identity[flight.row[record.REQUEST_ID]]:
+            if other.inner and other.ended_ns is None:
+                other.inner, flight.inner = False, True
+                other.entered, flight.entered = flight.entered, False
+                return
+
+    def look_again(self, flight: Flight, due_ns: Sequence[int]) -> None:
+        """At the earliest of these times, unless that is noted already."""
+        if due_ns and (flight.again_ns is None or min(due_ns) > flight.again_ns):
+            flight.again_ns = min(due_ns)
+            heapq.heappush(self.dues, (flight.again_ns, flight.key))
+
+    def due(self, now_ns: int) -> Iterator[Flight]:
+        """Those that are to be looked at again."""
+        while self.dues and self.dues[0][0] <= now_ns:
+            flight = self.flights.get(heapq.heappop(self.dues)[1])
+            if flight is not None and flight.ended_ns is None:
+                yield flight
+
+    def of(self, nodes: Sequence[Row]) -> list[Flight]:
+        """The flights of one request, by its gateways' spans."""
+        found = {}
+        for node in nodes:
+            flight = self.flights.get(node[record.FLIGHT]) or self._near(node)
+            if flight is not None:
+                found[flight.key] = flight
+        return list(found.values())
+
+    def _near(self, node: Row) -> Flight | None:
+        """Of the flights with the request id of a span of which no record told, the one that started with it."""
+        if node[record.REQUEST_ID] == MISSING:
+            return None
+        near = [
+            (abs(each.arrived_ns - node[record.ARRIVED]), each.key, each)
+            for each in self.of_identity.get(node[record.REQUEST_ID], ())
+            if abs(each.arrived_ns - node[record.ARRIVED]) <= NEAR_NS
+        ]
+        return min(near)[-1] if near else None
+
+    def have_settled(self, nodes: Sequence[Row]) -> bool:
+        """Whether a request, of which spans tell only now, was counted by its records; it is from now on."""
+        if not self.known:
+            return False
+        keys = {key & MASK for node in nodes for key in keys_of(node)}
+        found = any(key in self.settled for key in keys)
+        for key in keys:
+            self.settled.add(key)
+        return found
+
+    def settle(self, flight: Flight, ended_ns: int) -> None:
+        """It has been counted; `ended_ns` where no record told of its end."""
+        del self.flights[flight.key]
+        identity = flight.row[record.REQUEST_ID]
+        others = self.of_identity[identity]
+        others.remove(flight)
+        if not others:
+            del self.of_identity[identity]
+        self.settled.add(flight.key & MASK)
+        if flight.ended_ns is None:
+            flight.ended_ns = ended_ns
+        if not flight.started:
+            self.healed[RECORDS[flight.row[record.RECORD]]] += 1
+        if not flight.inner:
+            self.recent.append(flight)
+
+    def undecided(self) -> dict[str, list[int]]:
+        """By SLO, the earliest deadlines that have passed or will, of requests that it may select; ascending.
+
+        Of a request that is known to have broken a limit nothing is left to decide.
+        """
+        found: dict[str, dict[int, int]] = {}
+        for flight in self:
+            for slo, objective, _ in flight.limits:
+                since = flight.open_since(objective)
+                if since is not None and slo.name not in flight.missed:
+                    deadlines = found.setdefault(slo.name, {})
+                    deadlines[flight.key] = min(since, deadlines.get(flight.key, since))
+        return {name: sorted(deadlines.values()) for name, deadlines in found.items()}
+
+    def ages(self, slo: SLO, objective: Objective, time_ns: int) -> list[int]:
+        """Ages at an instant of the requests of an SLO that were under way without a value of the metric."""
+        return [time_ns - flight.arrived_ns for flight in self.at(time_ns) if flight.waits_at(slo, objective, time_ns)]
+
+    def forget(self, time_ns: int) -> None:
+        """Windows have reached an instant: what ended before is in them."""
+        while self.recent and (self.recent[0].ended_ns or 0) <= time_ns:
+            self.recent.popleft()
+
+    def lost(self, oldest_ns: int) -> list[Flight]:
+        """Those of which nothing was heard since then."""
+        return [each for each in self.flights.values() if each.seen_ns < oldest_ns and each.ended_ns is None]
+
+    def at(self, time_ns: int) -> Iterator[Flight]:
+        """Those that were under way at an instant, as far as they are remembered."""
+        for group in (self.flights.values(), self.recent):
+            yield from (each for each in group if not each.inner and each.goes_on_at(time_ns))
+
+
+def keys_of(node: Row) -> tuple[int, ...]:
+    """The keys under which records may tell of a gateway's span (as in `exporter.logs`)."""
+    own = hash((node[record.TRACE_LO], node[record.SPAN]))
+    identity = node[record.REQUEST_ID]
+    return (own,) if identity == MISSING else (own, hash((identity, node[record.START])))
