@@ -40,7 +40,9 @@ def _boundary(name: str, boundary: Mapping[str, Any], console: Console) -> None:
     outcomes = "  ".join(f"{outcome} {count(n)}" for outcome, n in boundary["outcomes"].items() if n)
     in_flight = f"  in flight {count(boundary['in_flight'])}" if boundary["in_flight"] else ""
     known = ", ".join(f"{evidence} {count(n)}" for evidence, n in boundary["evidence"].items())
-    console.print(f"{count(boundary['arrivals'])} arrivals (known by: {known}):  {outcomes}{in_flight}", highlight=False)
+    console.print(
+        f"{count(boundary['arrivals'])} arrivals (known by: {known}):  {outcomes}{in_flight}", highlight=False
+    )
     table = _table("", "", "count", "mean", "p50", "p95", "p99", "max", "error")
     for metric, values in boundary["metrics"].items():
         table.add_row(metric, *_values(values))

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from shutil import which
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
@@ -72,7 +71,7 @@ def test_every_panel_is_drawn(name: str, source: Source, tmp_path: Path, monkeyp
     assert "no data" not in text.replace("</span> no data", "")  # a state of the legend
 
 
-@pytest.mark.skipif(which("chromium") is None, reason="needs chromium")
+@pytest.mark.needs("chromium")
 def test_a_page_becomes_a_picture(tmp_path: Path) -> None:
     assert picture("<p>here</p>", tmp_path / "page.png", 100)
     assert (tmp_path / "page.png").read_bytes()[1:4] == b"PNG"
