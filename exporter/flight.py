@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from exporter import record
-from exporter.join import MASK, Fingerprints
+from exporter.join import Fingerprints, mark_of
 from exporter.profile import RECORDS
 from exporter.record import ENDING, MISSING, STARTED
 from exporter.tree import Row
@@ -144,7 +144,7 @@ class Flights:
         """Whether a record says what was not said before."""
         flight = self.flights.get(row[record.FLIGHT])
         if flight is None:
-            return row[record.FLIGHT] & MASK not in self.settled
+            return mark_of(row[record.FLIGHT]) not in self.settled
         told = {STARTED: flight.started, ENDING: flight.ended_ns is not None}
         return not told.get(row[record.RECORD], False)
 
@@ -215,7 +215,7 @@ class Flights:
         """Whether a request, of which spans tell only now, was counted by its records; it is from now on."""
         if not self.known:
             return False
-        keys = {key & MASK for node in nodes for key in keys_of(node)}
+        keys = {mark_of(key) for node in nodes for key in keys_of(node)}
         found = any(key in self.settled for key in keys)
         for key in keys:
             self.settled.add(key)
@@ -229,7 +229,7 @@ class Flights:
         others.remove(flight)
         if not others:
             del self.of_identity[identity]
-        self.settled.add(flight.key & MASK)
+        self.settled.add(mark_of(flight.key))
         if flight.ended_ns is None:
             flight.ended_ns = ended_ns
         if not flight.started:

@@ -416,6 +416,11 @@ def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:
     return row
 
 
+def mark_of(key: int) -> int:
+    """A signed number as a mark of `Fingerprints`."""
+    return key & MASK
+
+
 def trace_key(high: int, low: int) -> int:
     """A trace id in one number."""
     return low ^ (high * ODD & MASK)

@@ -14,7 +14,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from fractions import Fraction
 from typing import Final, NamedTuple
 
 from exporter import record
@@ -43,6 +42,8 @@ NO_CALL: Final = ("/models", "/metrics", "/health", "/tokenize", "/detokenize", 
 EMBEDDINGS: Final = "/embeddings"
 WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 DECIMAL: Final = re.compile(r"([0-9]{1,19})\.([0-9]{1,18})")
+DECIMALS: Final = 18
+WHOLE_UNIT: Final = 10**DECIMALS
 UNITS_TEXT: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s)")
 
 
@@ -618,7 +619,8 @@ def parsed(text: str, unit_ns: int) -> int | None:
     if WHOLE.fullmatch(text):  # exactly, as a time in nanoseconds has more digits than a float
         return int(text) * unit_ns
     if match := DECIMAL.fullmatch(text):
-        return round(Fraction(int(match[1] + match[2]) * unit_ns, 10 ** len(match[2])))
+        digits = int(match[1] + match[2].ljust(DECIMALS, "0"))
+        return (2 * digits * unit_ns + WHOLE_UNIT) // (2 * WHOLE_UNIT)
     try:
         return scaled(float(text), unit_ns)
     except ValueError:
