@@ -9,12 +9,15 @@ is no arrival of its own, and stands in for the first where that has ended.
 """
 
 import heapq
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from exporter import record
+from exporter.histogram import slot_of_ns
 from exporter.join import Fingerprints, mark_of
 from exporter.profile import RECORDS
 from exporter.record import ENDING, MISSING, STARTED
@@ -26,6 +29,11 @@ NEAR_NS: Final = 100_000_000
 
 SLACK_NS: Final = 1_000_000_000
 """How much longer than its flush interval an end is waited for."""
+
+
+ALIKE: Final = 16
+"""Requests in flight of one id that are looked at; where there are more it says nothing: clients may send one id."""
+MAX_IDLE_DUES: Final = 1000
 
 
 class Limit(NamedTuple):
@@ -102,17 +110,16 @@ class Flight:
         """When, on our clock, an end before the deadline must have been told."""
         return self.arrived_ns + self.lag_ns + objective.threshold_ns + self.flush_ns + SLACK_NS
 
-    def open_since(self, objective: Objective) -> int | None:
-        """The deadline of a limit of which it is not known whether it was kept; None where it is, or does not apply."""
-        told = objective.metric == "ttft" and (self.first_ns is not None or self.stream is False)
-        return None if told or objective.metric == "tpot" else self.arrived_ns + objective.threshold_ns
+    @property
+    def first_told(self) -> bool:
+        """Whether it is known when the first token came, or that none is waited for."""
+        return self.first_ns is not None or self.stream is False
 
-    def waits_at(self, slo: SLO, objective: Objective, time_ns: int) -> bool:
-        """Whether it is a request of the SLO whose metric had no value yet at an instant, and will have one."""
-        if not any(limit.sure and limit.objective is objective and limit.slo is slo for limit in self.limits):
-            return False
-        first = self.stream is True and (self.first_ns is None or self.first_ns > time_ns)
-        return first if objective.metric == "ttft" else objective.metric == "completion"
+    def waits_at(self, metric: str, time_ns: int) -> bool:
+        """Whether a metric had no value yet at an instant, and will have one."""
+        if metric == "ttft":
+            return self.stream is True and (self.first_ns is None or self.first_ns > time_ns)
+        return metric == "completion"
 
     def goes_on_at(self, time_ns: int) -> bool:
         """Whether it had started and not ended at an instant."""
@@ -135,6 +142,7 @@ class Flights:
         """When to look at which flight again: a limit will have been broken then, unless it has ended."""
         self.known = False
         """Whether logs have told of any."""
+        self._waiting: dict[tuple[str, int], list[Waiting]] = {}
 
     def __iter__(self) -> Iterator[Flight]:
         """Those that have not ended, as far as is known, each request once."""
@@ -150,6 +158,7 @@ class Flights:
 
     def tell(self, row: Sequence[int], seen_ns: int, begin: Callable[[Row], Flight]) -> Flight:
         """Take in a new record. `begin` makes a flight of its first one."""
+        self._waiting.clear()
         flight = self.flights.get(row[record.FLIGHT])
         if flight is None:
             flight = self._begin(begin(list(row)))
@@ -160,19 +169,19 @@ class Flights:
 
     def _begin(self, flight: Flight) -> Flight:
         row = flight.row
-        identity = row[record.REQUEST_ID]
-        others = self.of_identity.setdefault(identity, [])
-        flight.inner = identity != MISSING and any(
-            each.ended_ns is None and each.row[record.RESOURCE] != row[record.RESOURCE] for each in others
-        )
-        others.append(flight)
+        others = self.of_identity.setdefault(row[record.REQUEST_ID], [])
+        if row[record.REQUEST_ID] != MISSING and len(others) < ALIKE:
+            flight.inner = any(
+                each.ended_ns is None and each.row[record.RESOURCE] != row[record.RESOURCE] for each in others
+            )
+            others.append(flight)
         self.flights[flight.key] = flight
         self.known = True
         return flight
 
     def _stand_in(self, flight: Flight) -> None:
         """Let an inner flight of the same request go on in place of one that has ended."""
-        for other in self.of_identity[flight.row[record.REQUEST_ID]]:
+        for other in self.of_identity.get(flight.row[record.REQUEST_ID], ()):
             if other.inner and other.ended_ns is None:
                 other.inner, flight.inner = False, True
                 other.entered, flight.entered = flight.entered, False
@@ -183,6 +192,9 @@ class Flights:
         if due_ns and (flight.again_ns is None or min(due_ns) > flight.again_ns):
             flight.again_ns = min(due_ns)
             heapq.heappush(self.dues, (flight.again_ns, flight.key))
+        if len(self.dues) > 2 * len(self.flights) + MAX_IDLE_DUES:  # most of them have ended
+            self.dues = [due for due in self.dues if due[1] in self.flights]
+            heapq.heapify(self.dues)
 
     def due(self, now_ns: int) -> Iterator[Flight]:
         """Those that are to be looked at again."""
@@ -223,12 +235,14 @@ class Flights:
 
     def settle(self, flight: Flight, ended_ns: int) -> None:
         """It has been counted; `ended_ns` where no record told of its end."""
+        self._waiting.clear()
         del self.flights[flight.key]
         identity = flight.row[record.REQUEST_ID]
-        others = self.of_identity[identity]
-        others.remove(flight)
+        others = self.of_identity.get(identity, [])
+        if flight in others:
+            others.remove(flight)
         if not others:
-            del self.of_identity[identity]
+            self.of_identity.pop(identity, None)
         self.settled.add(mark_of(flight.key))
         if flight.ended_ns is None:
             flight.ended_ns = ended_ns
@@ -237,23 +251,31 @@ class Flights:
         if not flight.inner:
             self.recent.append(flight)
 
-    def undecided(self) -> dict[str, list[int]]:
-        """By SLO, the earliest deadlines that have passed or will, of requests that it may select; ascending.
-
-        Of a request that is known to have broken a limit nothing is left to decide.
-        """
-        found: dict[str, dict[int, int]] = {}
+    def undecided(self) -> "Undecided":
+        """The requests in flight of which it is not known whether they kept the limits of an SLO."""
+        alike: dict[tuple[int, bool, tuple[str, ...]], list[Flight]] = {}
         for flight in self:
-            for slo, objective, _ in flight.limits:
-                since = flight.open_since(objective)
-                if since is not None and slo.name not in flight.missed:
-                    deadlines = found.setdefault(slo.name, {})
-                    deadlines[flight.key] = min(since, deadlines.get(flight.key, since))
-        return {name: sorted(deadlines.values()) for name, deadlines in found.items()}
+            alike.setdefault((id(flight.limits), flight.first_told, tuple(flight.missed)), []).append(flight)
+        return Undecided(
+            [(sorted(each.arrived_ns for each in group), _open_limits(group[0])) for group in alike.values()]
+        )
 
-    def ages(self, slo: SLO, objective: Objective, time_ns: int) -> list[int]:
-        """Ages at an instant of the requests of an SLO that were under way without a value of the metric."""
-        return [time_ns - flight.arrived_ns for flight in self.at(time_ns) if flight.waits_at(slo, objective, time_ns)]
+    def waiting(self, slo: SLO, objective: Objective, time_ns: int) -> list["Waiting"]:
+        """The requests of an SLO that were under way at an instant without a value of the metric."""
+        key = (objective.metric, time_ns)
+        if key not in self._waiting:
+            self._waiting[key] = self._waiting_at(*key)
+        return [group for group in self._waiting[key] if group.is_of(slo, objective)]
+
+    def _waiting_at(self, metric: str, time_ns: int) -> list["Waiting"]:
+        alike: dict[int, list[Flight]] = {}
+        for flight in self.at(time_ns):
+            if flight.waits_at(metric, time_ns):
+                alike.setdefault(id(flight.limits), []).append(flight)
+        return [
+            Waiting(group[0].limits, sorted(time_ns - flight.arrived_ns for flight in group))
+            for group in alike.values()
+        ]
 
     def forget(self, time_ns: int) -> None:
         """Windows have reached an instant: what ended before is in them."""
@@ -268,6 +290,43 @@ class Flights:
         """Those that were under way at an instant, as far as they are remembered."""
         for group in (self.flights.values(), self.recent):
             yield from (each for each in group if not each.inner and each.goes_on_at(time_ns))
+
+
+class Undecided(NamedTuple):
+    """Requests in flight by what is open of them: when they arrived, ascending, and by SLO the earliest open limit."""
+
+    groups: list[tuple[list[int], dict[str, int]]]
+
+    def at(self, slo: str, time_ns: int) -> int:
+        """How many had an open limit of an SLO whose deadline had passed at an instant."""
+        return sum(bisect_right(arrived, time_ns - open_[slo]) for arrived, open_ in self.groups if slo in open_)
+
+
+def _open_limits(flight: Flight) -> dict[str, int]:
+    """By SLO, the shortest limit that is neither kept nor broken for sure, in nanoseconds."""
+    found: dict[str, int] = {}
+    for slo, objective, _ in flight.limits:
+        told = objective.metric == "tpot" or (objective.metric == "ttft" and flight.first_told)
+        if not told and slo.name not in flight.missed:
+            found[slo.name] = min(objective.threshold_ns, found.get(slo.name, objective.threshold_ns))
+    return found
+
+
+class Waiting:
+    """Requests under the same limits that wait for a metric: their ages in nanoseconds, ascending."""
+
+    def __init__(self, limits: Limits, ages: list[int]) -> None:
+        self.limits = limits
+        self.ages = ages
+
+    def is_of(self, slo: SLO, objective: Objective) -> bool:
+        """Whether the SLO surely selects them."""
+        return any(limit.sure and limit.objective is objective and limit.slo is slo for limit in self.limits)
+
+    @cached_property
+    def slots(self) -> Counter[int]:
+        """Their ages as a histogram."""
+        return Counter(map(slot_of_ns, self.ages))
 
 
 def keys_of(node: Row) -> tuple[int, ...]:

@@ -257,7 +257,7 @@ class Pipeline:
         flights = self.tally.flights
         for flight in flights.due(self.now_ns):
             self.tally.watch(flight, self.now_ns, in_windows=self._recent)
-        lost = flights.lost(self.now_ns - self.settings.join.max_age_ns)
+        lost = flights.lost(self.now_ns - self.settings.join.max_age_ns) if flights.flights else []
         over = len(flights.flights) - self.settings.join.max_open
         for flight in lost or list(islice(flights, max(0, over))):
             self._give_up(flight)

@@ -7,13 +7,14 @@ the same spans over sockets give the same report.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from exporter import gauges
+from exporter.flight import Undecided
 from exporter.gauges import Flow
-from exporter.histogram import error_ratio, least_ns, quantile_slot, reading_ns, slot_of_ns
+from exporter.histogram import error_ratio, least_ns, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
 from exporter.tally import (
     BAD,
@@ -75,7 +76,7 @@ def report(pipeline: "Pipeline") -> dict[str, Any]:
         },
         "boundaries": {name: _boundary(totals, span_s) for name, totals in sorted(tally.totals.items())},
         "windows": {format_duration(length): _window(pipeline, length) for length in tally.window_lengths},
-        "slos": {slo.name: _slo(tally, slo, span_s, undecided.get(slo.name, [])) for slo in tally.slos},
+        "slos": {slo.name: _slo(tally, slo, span_s, undecided) for slo in tally.slos},
         "clocks": _clocks(pipeline),
         "spans": {
             fate: count for fate, count in sorted(pipeline.fates.items()) if count and fate not in ("late", "too_late")
@@ -260,10 +261,9 @@ def percentiles(slots: Mapping[int, int]) -> dict[str, Any]:
 # SLOs.
 
 
-def _slo(tally: Tally, slo: SLO, span_s: float | None, undecided: Sequence[int]) -> dict[str, Any]:
-    """`undecided`: the deadlines, ascending, of requests in flight of which it is not known whether they were kept."""
+def _slo(tally: Tally, slo: SLO, span_s: float | None, undecided: Undecided) -> dict[str, Any]:
     counts = tally.slo_counts[slo.name]
-    pending = pending_at(tally.now_ns, undecided)
+    pending = undecided.at(slo.name, tally.now_ns) * WEIGHT_ONE
     unknown = unknowns(counts) + pending
     bounds = attainment_bounds(counts.good, counts.eligible, unknown) if unknown else None
     return {
@@ -287,11 +287,6 @@ def _slo(tally: Tally, slo: SLO, span_s: float | None, undecided: Sequence[int])
             format_duration(length): _slo_window(tally, slo, length, undecided) for length in tally.window_lengths
         },
     }
-
-
-def pending_at(time_ns: int, undecided: Sequence[int]) -> int:
-    """Requests in flight, in weight units, a deadline of which had passed at an instant, for good or bad."""
-    return bisect_right(undecided, time_ns) * WEIGHT_ONE
 
 
 def _budget(tally: Tally, slo: SLO) -> dict[str, Any] | None:
@@ -361,11 +356,10 @@ def percentile_bounds(
     """The bounds of a percentile in nanoseconds, None for no bound; None where nothing tells what is in flight."""
     if not tally.flights.known or objective.boundary != END_TO_END or objective.metric == "tpot":
         return None
-    ages = tally.flights.ages(slo, objective, tally.windows.windows[objective.window_ns].end_ns)
     least, most = Counter(values), Counter(values)
-    for age in ages:
-        least[slot_of_ns(age)] += WEIGHT_ONE
-        most[BEYOND] += WEIGHT_ONE
+    for group in tally.flights.waiting(slo, objective, tally.windows.windows[objective.window_ns].end_ns):
+        least.update({slot: count * WEIGHT_ONE for slot, count in group.slots.items()})
+        most[BEYOND] += len(group.ages) * WEIGHT_ONE
     low, high = quantile_slot(least, objective.percentile), quantile_slot(most, objective.percentile)
     return None if low is None else least_ns(low), None if high in (None, BEYOND) else reading_ns(high)
 
@@ -377,18 +371,19 @@ def objective_verdict(tally: Tally, slo: SLO, objective: Objective) -> Verdict:
     least = Fraction(counts.get(SURELY_MET, 0), WEIGHT_ONE)
     most = samples - Fraction(counts.get(SURELY_BROKEN, 0), WEIGHT_ONE)
     enough = minimum_samples(slo.policies.minimum_samples, objective.percentile)
-    ages = tally.flights.ages(slo, objective, tally.windows.windows[objective.window_ns].end_ns)
-    kept = sum(age <= objective.threshold_ns for age in ages)
-    if kept < len(ages) and verdict(objective.percentile, samples + len(ages), most + kept, enough) == "violated":
+    groups = tally.flights.waiting(slo, objective, tally.windows.windows[objective.window_ns].end_ns)
+    waiting = sum(len(group.ages) for group in groups)
+    kept = sum(bisect_right(group.ages, objective.threshold_ns) for group in groups)
+    if kept < waiting and verdict(objective.percentile, samples + waiting, most + kept, enough) == "violated":
         return "violated"  # however soon all that is in flight ends
     surely = verdict(objective.percentile, samples, least, enough)
     return surely if surely == verdict(objective.percentile, samples, most, enough) else "no_data"
 
 
-def _slo_window(tally: Tally, slo: SLO, length_ns: int, undecided: Sequence[int]) -> dict[str, Any]:
+def _slo_window(tally: Tally, slo: SLO, length_ns: int, undecided: Undecided) -> dict[str, Any]:
     counts = tally.windows.slots(length_ns, tally.number("slo", slo.name))
     good, bad, unknown = (counts.get(slot, 0) for slot in (GOOD, BAD, UNKNOWN))
-    unknown += pending_at(tally.windows.windows[length_ns].end_ns, undecided)
+    unknown += undecided.at(slo.name, tally.windows.windows[length_ns].end_ns) * WEIGHT_ONE
     bounds = attainment_bounds(good, good + bad, unknown) if unknown else None
     judged = good + bad + unknown
     ended, output = counts.get(ENDED, 0), counts.get(ENDED_OUTPUT, 0)

@@ -20,7 +20,6 @@ from exporter.report import (
     SECOND,
     burn_rates,
     objective_verdict,
-    pending_at,
     percentile_bounds,
     tail_s,
 )  # fmt: skip
@@ -269,7 +268,7 @@ class _Scrape:
         undecided = self.tally.flights.undecided()
         for length, labels, slots in self._in_windows():
             good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
-            unknown += pending_at(self.tally.windows.windows[length].end_ns, undecided.get(labels[0], ()))
+            unknown += undecided.at(labels[0], self.tally.windows.windows[length].end_ns) * WEIGHT_ONE
             share = verdict.attainment(good, good + bad)
             between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
             ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
