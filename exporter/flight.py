@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from exporter import record
-from exporter.join import MASK, Fingerprints
+from exporter.join import MASK, MAX_GATEWAYS, Fingerprints
 from exporter.profile import RECORDS
 from exporter.record import ENDING, MISSING, STARTED
 from exporter.tree import Row
@@ -89,6 +89,13 @@ class Flight:
         if kind == ENDING:
             self.ended_ns = row[record.ENDED] if row[record.ENDED] != MISSING else row[record.END]
 
+    def stand_in_for(self, other: "Flight") -> None:
+        """Be the one that counts for a request in place of another, with what was counted of that."""
+        self.inner, other.inner = False, True
+        self.entered, other.entered = other.entered, False
+        self.klass, other.klass = other.klass, self.klass
+        self.missed = self.missed | other.missed
+
     def broken(self, objective: Objective, now_ns: int) -> bool:
         """Whether it is proven that the limit is broken, though the request has not ended (contract, section 6)."""
         deadline_ns = self.arrived_ns + objective.threshold_ns
@@ -107,12 +114,12 @@ class Flight:
         told = objective.metric == "ttft" and (self.first_ns is not None or self.stream is False)
         return None if told or objective.metric == "tpot" else self.arrived_ns + objective.threshold_ns
 
-    def waits_at(self, slo: SLO, objective: Objective, time_ns: int) -> bool:
-        """Whether it is a request of the SLO whose metric had no value yet at an instant, and will have one."""
-        if not any(limit.sure and limit.objective is objective and limit.slo is slo for limit in self.limits):
-            return False
-        first = self.stream is True and (self.first_ns is None or self.first_ns > time_ns)
-        return first if objective.metric == "ttft" else objective.metric == "completion"
+    def waits_at(self, metric: str, time_ns: int, *, surely: bool) -> bool:
+        """Whether the metric had no value yet at an instant, and will, or may, have one."""
+        if metric != "ttft":
+            return metric == "completion"
+        due = self.stream is True if surely else self.stream is not False
+        return due and (self.first_ns is None or self.first_ns > time_ns)
 
     def goes_on_at(self, time_ns: int) -> bool:
         """Whether it had started and not ended at an instant."""
@@ -124,7 +131,8 @@ class Flights:
 
     def __init__(self) -> None:
         self.flights: dict[int, Flight] = {}
-        self.of_identity: dict[int, list[Flight]] = {}
+        self.of_identity: dict[int, dict[int, Flight]] = {}
+        """By request id, those with it, by their numbers."""
         self.settled = Fingerprints()
         self.recent: deque[Flight] = deque()
         """Settled ones whose end no window has reached."""
@@ -144,7 +152,7 @@ class Flights:
         """Whether a record says what was not said before."""
         flight = self.flights.get(row[record.FLIGHT])
         if flight is None:
-            return row[record.FLIGHT] & MASK not in self.settled
+            return not any(key & MASK in self.settled for key in (row[record.FLIGHT], *keys_of(row)))
         told = {STARTED: flight.started, ENDING: flight.ended_ns is not None}
         return not told.get(row[record.RECORD], False)
 
@@ -161,21 +169,34 @@ class Flights:
     def _begin(self, flight: Flight) -> Flight:
         row = flight.row
         identity = row[record.REQUEST_ID]
-        others = self.of_identity.setdefault(identity, [])
-        flight.inner = identity != MISSING and any(
-            each.ended_ns is None and each.row[record.RESOURCE] != row[record.RESOURCE] for each in others
-        )
-        others.append(flight)
+        others = self.of_identity.setdefault(identity, {})
+        if identity != MISSING and len(others) < MAX_GATEWAYS:
+            self._nest(flight, list(others.values()))
+        others[flight.key] = flight
         self.flights[flight.key] = flight
         self.known = True
         return flight
 
+    def _nest(self, flight: Flight, others: Sequence[Flight]) -> None:
+        """Find out whether one of its id is told of already, by another gateway, which may have ended by now.
+
+        An id under which one gateway has several requests is not that of one request.
+        """
+        gateways = {each.row[record.RESOURCE] for each in others}
+        if flight.row[record.RESOURCE] in gateways or len(gateways) < len(others):
+            return
+        beside = [each for each in others if each.ended_ns is None or each.ended_ns > flight.arrived_ns]
+        flight.inner = bool(beside)
+        for other in beside:
+            if not other.inner and other.ended_ns is not None:
+                flight.stand_in_for(other)
+
     def _stand_in(self, flight: Flight) -> None:
         """Let an inner flight of the same request go on in place of one that has ended."""
-        for other in self.of_identity[flight.row[record.REQUEST_ID]]:
+        others = self.of_identity[flight.row[record.REQUEST_ID]]
+        for other in others.values() if len(others) <= MAX_GATEWAYS else ():
             if other.inner and other.ended_ns is None:
-                other.inner, flight.inner = False, True
-                other.entered, flight.entered = flight.entered, False
+                other.stand_in_for(flight)
                 return
 
     def look_again(self, flight: Flight, due_ns: Sequence[int]) -> None:
@@ -206,7 +227,7 @@ class Flights:
             return None
         near = [
             (abs(each.arrived_ns - node[record.ARRIVED]), each.key, each)
-            for each in self.of_identity.get(node[record.REQUEST_ID], ())
+            for each in self.of_identity.get(node[record.REQUEST_ID], {}).values()
             if abs(each.arrived_ns - node[record.ARRIVED]) <= NEAR_NS
         ]
         return min(near)[-1] if near else None
@@ -215,18 +236,22 @@ class Flights:
         """Whether a request, of which spans tell only now, was counted by its records; it is from now on."""
         if not self.known:
             return False
-        keys = {key & MASK for node in nodes for key in keys_of(node)}
-        found = any(key in self.settled for key in keys)
-        for key in keys:
-            self.settled.add(key)
+        found = any(key & MASK in self.settled for node in nodes for key in keys_of(node))
+        self.remember(nodes)
         return found
+
+    def remember(self, nodes: Sequence[Row]) -> None:
+        """What records or spans tell of these gateways from now on comes too late."""
+        for node in nodes:
+            for key in keys_of(node):
+                self.settled.add(key & MASK)
 
     def settle(self, flight: Flight, ended_ns: int) -> None:
         """It has been counted; `ended_ns` where no record told of its end."""
         del self.flights[flight.key]
         identity = flight.row[record.REQUEST_ID]
         others = self.of_identity[identity]
-        others.remove(flight)
+        del others[flight.key]
         if not others:
             del self.of_identity[identity]
         self.settled.add(flight.key & MASK)
@@ -251,9 +276,21 @@ class Flights:
                     deadlines[flight.key] = min(since, deadlines.get(flight.key, since))
         return {name: sorted(deadlines.values()) for name, deadlines in found.items()}
 
-    def ages(self, slo: SLO, objective: Objective, time_ns: int) -> list[int]:
-        """Ages at an instant of the requests of an SLO that were under way without a value of the metric."""
-        return [time_ns - flight.arrived_ns for flight in self.at(time_ns) if flight.waits_at(slo, objective, time_ns)]
+    def ages(self, slo: SLO, objective: Objective, time_ns: int, *, surely: bool = True) -> list[int]:
+        """Ages at an instant of what waited for a value of the metric and surely, or maybe, is the SLO's."""
+        limited: dict[int, bool] = {}
+        """By their limits, which many have in common."""
+        found = []
+        for flight in self.at(time_ns):
+            chosen = limited.get(id(flight.limits))
+            if chosen is None:
+                chosen = limited[id(flight.limits)] = any(
+                    limit.slo is slo and limit.objective is objective and (limit.sure or not surely)
+                    for limit in flight.limits
+                )
+            if chosen and flight.waits_at(objective.metric, time_ns, surely=surely):
+                found.append(time_ns - flight.arrived_ns)
+        return found
 
     def forget(self, time_ns: int) -> None:
         """Windows have reached an instant: what ended before is in them."""
@@ -261,8 +298,8 @@ class Flights:
             self.recent.popleft()
 
     def lost(self, oldest_ns: int) -> list[Flight]:
-        """Those of which nothing was heard since then."""
-        return [each for each in self.flights.values() if each.seen_ns < oldest_ns and each.ended_ns is None]
+        """Those of which nothing was heard since then; also where the end was told and found no room in the join."""
+        return [each for each in self.flights.values() if each.seen_ns < oldest_ns]
 
     def at(self, time_ns: int) -> Iterator[Flight]:
         """Those that were under way at an instant, as far as they are remembered."""
@@ -270,7 +307,7 @@ class Flights:
             yield from (each for each in group if not each.inner and each.goes_on_at(time_ns))
 
 
-def keys_of(node: Row) -> tuple[int, ...]:
+def keys_of(node: Sequence[int]) -> tuple[int, ...]:
     """The keys under which records may tell of a gateway's span (as in `exporter.logs`)."""
     own = hash((node[record.TRACE_LO], node[record.SPAN]))
     identity = node[record.REQUEST_ID]

@@ -361,11 +361,12 @@ def percentile_bounds(
     """The bounds of a percentile in nanoseconds, None for no bound; None where nothing tells what is in flight."""
     if not tally.flights.known or objective.boundary != END_TO_END or objective.metric == "tpot":
         return None
-    ages = tally.flights.ages(slo, objective, tally.windows.windows[objective.window_ns].end_ns)
+    end_ns = tally.windows.windows[objective.window_ns].end_ns
     least, most = Counter(values), Counter(values)
-    for age in ages:
+    for age in tally.flights.ages(slo, objective, end_ns):
         least[slot_of_ns(age)] += WEIGHT_ONE
-        most[BEYOND] += WEIGHT_ONE
+    if open_ones := len(tally.flights.ages(slo, objective, end_ns, surely=False)):
+        most[BEYOND] = open_ones * WEIGHT_ONE
     low, high = quantile_slot(least, objective.percentile), quantile_slot(most, objective.percentile)
     return None if low is None else least_ns(low), None if high in (None, BEYOND) else reading_ns(high)
 
