@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterable, Mapping
 
 from exporter.config import Settings, read_settings
-from exporter.profile import SourceProfile, built_in, check_names, read_profiles
+from exporter.profile import KIND_OF_LOGS, KIND_OF_SPANS, SourceProfile, built_in, check_names, read_profiles
 from exporter.serve import check_boundaries, read_slo_nodes, read_text
 from slo_rules.document import Node, Problem, read
 
-KINDS = ("SLO", "SLOTemplate", "SourceProfile")
+KINDS = ("SLO", "SLOTemplate", KIND_OF_SPANS, KIND_OF_LOGS)
 
 
 def check_files(
@@ -30,7 +30,7 @@ def check_files(
             continue
         for node in read(text, path, problems, environment, warnings):
             kind = _kind(node)
-            if kind is not None and kind.scalar == "SourceProfile":
+            if kind is not None and kind.scalar in (KIND_OF_SPANS, KIND_OF_LOGS):
                 own += [(profile, node) for profile in read_profiles([node])]
             elif kind is None or kind.choice(*KINDS) in ("SLO", "SLOTemplate"):
                 slos.append(node)

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from exporter import record
 from exporter.histogram import slot_of_ns
-from exporter.join import Fingerprints, mark_of
+from exporter.join import MAX_GATEWAYS, Fingerprints, mark_of
 from exporter.profile import RECORDS
 from exporter.record import ENDING, MISSING, STARTED
 from exporter.tree import Row
@@ -31,8 +31,6 @@ SLACK_NS: Final = 1_000_000_000
 """How much longer than its flush interval an end is waited for."""
 
 
-ALIKE: Final = 16
-"""Requests in flight of one id that are looked at; where there are more it says nothing: clients may send one id."""
 MAX_IDLE_DUES: Final = 1000
 
 
@@ -97,6 +95,13 @@ class Flight:
         if kind == ENDING:
             self.ended_ns = row[record.ENDED] if row[record.ENDED] != MISSING else row[record.END]
 
+    def stand_in_for(self, other: "Flight") -> None:
+        """Be the one that counts for a request in place of another, with what was counted of that."""
+        self.inner, other.inner = False, True
+        self.entered, other.entered = other.entered, False
+        self.klass, other.klass = other.klass, self.klass
+        self.missed = self.missed | other.missed
+
     def broken(self, objective: Objective, now_ns: int) -> bool:
         """Whether it is proven that the limit is broken, though the request has not ended (contract, section 6)."""
         deadline_ns = self.arrived_ns + objective.threshold_ns
@@ -115,11 +120,12 @@ class Flight:
         """Whether it is known when the first token came, or that none is waited for."""
         return self.first_ns is not None or self.stream is False
 
-    def waits_at(self, metric: str, time_ns: int) -> bool:
-        """Whether a metric had no value yet at an instant, and will have one."""
-        if metric == "ttft":
-            return self.stream is True and (self.first_ns is None or self.first_ns > time_ns)
-        return metric == "completion"
+    def waits_at(self, metric: str, time_ns: int, *, surely: bool) -> bool:
+        """Whether the metric had no value yet at an instant, and will, or may, have one."""
+        if metric != "ttft":
+            return metric == "completion"
+        due = self.stream is True if surely else self.stream is not False
+        return due and (self.first_ns is None or self.first_ns > time_ns)
 
     def goes_on_at(self, time_ns: int) -> bool:
         """Whether it had started and not ended at an instant."""
@@ -131,7 +137,8 @@ class Flights:
 
     def __init__(self) -> None:
         self.flights: dict[int, Flight] = {}
-        self.of_identity: dict[int, list[Flight]] = {}
+        self.of_identity: dict[int, dict[int, Flight]] = {}
+        """By request id, those with it, by their numbers."""
         self.settled = Fingerprints()
         self.recent: deque[Flight] = deque()
         """Settled ones whose end no window has reached."""
@@ -142,7 +149,7 @@ class Flights:
         """When to look at which flight again: a limit will have been broken then, unless it has ended."""
         self.known = False
         """Whether logs have told of any."""
-        self._waiting: dict[tuple[str, int], list[Waiting]] = {}
+        self._waiting: dict[tuple[str, int, bool], list[Waiting]] = {}
 
     def __iter__(self) -> Iterator[Flight]:
         """Those that have not ended, as far as is known, each request once."""
@@ -152,7 +159,7 @@ class Flights:
         """Whether a record says what was not said before."""
         flight = self.flights.get(row[record.FLIGHT])
         if flight is None:
-            return mark_of(row[record.FLIGHT]) not in self.settled
+            return not any(mark_of(key) in self.settled for key in (row[record.FLIGHT], *keys_of(row)))
         told = {STARTED: flight.started, ENDING: flight.ended_ns is not None}
         return not told.get(row[record.RECORD], False)
 
@@ -169,22 +176,35 @@ class Flights:
 
     def _begin(self, flight: Flight) -> Flight:
         row = flight.row
-        others = self.of_identity.setdefault(row[record.REQUEST_ID], [])
-        if row[record.REQUEST_ID] != MISSING and len(others) < ALIKE:
-            flight.inner = any(
-                each.ended_ns is None and each.row[record.RESOURCE] != row[record.RESOURCE] for each in others
-            )
-            others.append(flight)
+        identity = row[record.REQUEST_ID]
+        others = self.of_identity.setdefault(identity, {})
+        if identity != MISSING and len(others) < MAX_GATEWAYS:
+            self._nest(flight, list(others.values()))
+        others[flight.key] = flight
         self.flights[flight.key] = flight
         self.known = True
         return flight
 
+    def _nest(self, flight: Flight, others: Sequence[Flight]) -> None:
+        """Find out whether one of its id is told of already, by another gateway, which may have ended by now.
+
+        An id under which one gateway has several requests is not that of one request.
+        """
+        gateways = {each.row[record.RESOURCE] for each in others}
+        if flight.row[record.RESOURCE] in gateways or len(gateways) < len(others):
+            return
+        beside = [each for each in others if each.ended_ns is None or each.ended_ns > flight.arrived_ns]
+        flight.inner = bool(beside)
+        for other in beside:
+            if not other.inner and other.ended_ns is not None:
+                flight.stand_in_for(other)
+
     def _stand_in(self, flight: Flight) -> None:
         """Let an inner flight of the same request go on in place of one that has ended."""
-        for other in self.of_identity.get(flight.row[record.REQUEST_ID], ()):
+        others = self.of_identity[flight.row[record.REQUEST_ID]]
+        for other in others.values() if len(others) <= MAX_GATEWAYS else ():
             if other.inner and other.ended_ns is None:
-                other.inner, flight.inner = False, True
-                other.entered, flight.entered = flight.entered, False
+                other.stand_in_for(flight)
                 return
 
     def look_again(self, flight: Flight, due_ns: Sequence[int]) -> None:
@@ -218,7 +238,7 @@ class Flights:
             return None
         near = [
             (abs(each.arrived_ns - node[record.ARRIVED]), each.key, each)
-            for each in self.of_identity.get(node[record.REQUEST_ID], ())
+            for each in self.of_identity.get(node[record.REQUEST_ID], {}).values()
             if abs(each.arrived_ns - node[record.ARRIVED]) <= NEAR_NS
         ]
         return min(near)[-1] if near else None
@@ -227,22 +247,25 @@ class Flights:
         """Whether a request, of which spans tell only now, was counted by its records; it is from now on."""
         if not self.known:
             return False
-        keys = {mark_of(key) for node in nodes for key in keys_of(node)}
-        found = any(key in self.settled for key in keys)
-        for key in keys:
-            self.settled.add(key)
+        found = any(mark_of(key) in self.settled for node in nodes for key in keys_of(node))
+        self.remember(nodes)
         return found
+
+    def remember(self, nodes: Sequence[Row]) -> None:
+        """What records or spans tell of these gateways from now on comes too late."""
+        for node in nodes:
+            for key in keys_of(node):
+                self.settled.add(mark_of(key))
 
     def settle(self, flight: Flight, ended_ns: int) -> None:
         """It has been counted; `ended_ns` where no record told of its end."""
         self._waiting.clear()
         del self.flights[flight.key]
         identity = flight.row[record.REQUEST_ID]
-        others = self.of_identity.get(identity, [])
-        if flight in others:
-            others.remove(flight)
+        others = self.of_identity[identity]
+        del others[flight.key]
         if not others:
-            self.of_identity.pop(identity, None)
+            del self.of_identity[identity]
         self.settled.add(mark_of(flight.key))
         if flight.ended_ns is None:
             flight.ended_ns = ended_ns
@@ -260,17 +283,17 @@ class Flights:
             [(sorted(each.arrived_ns for each in group), _open_limits(group[0])) for group in alike.values()]
         )
 
-    def waiting(self, slo: SLO, objective: Objective, time_ns: int) -> list["Waiting"]:
-        """The requests of an SLO that were under way at an instant without a value of the metric."""
-        key = (objective.metric, time_ns)
+    def waiting(self, slo: SLO, objective: Objective, time_ns: int, *, surely: bool = True) -> list["Waiting"]:
+        """What waited at an instant for a value of the metric and surely, or maybe, is the SLO's."""
+        key = (objective.metric, time_ns, surely)
         if key not in self._waiting:
             self._waiting[key] = self._waiting_at(*key)
-        return [group for group in self._waiting[key] if group.is_of(slo, objective)]
+        return [group for group in self._waiting[key] if group.is_of(slo, objective, surely=surely)]
 
-    def _waiting_at(self, metric: str, time_ns: int) -> list["Waiting"]:
+    def _waiting_at(self, metric: str, time_ns: int, surely: bool) -> list["Waiting"]:
         alike: dict[int, list[Flight]] = {}
         for flight in self.at(time_ns):
-            if flight.waits_at(metric, time_ns):
+            if flight.waits_at(metric, time_ns, surely=surely):
                 alike.setdefault(id(flight.limits), []).append(flight)
         return [
             Waiting(group[0].limits, sorted(time_ns - flight.arrived_ns for flight in group))
@@ -283,8 +306,8 @@ class Flights:
             self.recent.popleft()
 
     def lost(self, oldest_ns: int) -> list[Flight]:
-        """Those of which nothing was heard since then."""
-        return [each for each in self.flights.values() if each.seen_ns < oldest_ns and each.ended_ns is None]
+        """Those of which nothing was heard since then; also where the end was told and found no room in the join."""
+        return [each for each in self.flights.values() if each.seen_ns < oldest_ns]
 
     def at(self, time_ns: int) -> Iterator[Flight]:
         """Those that were under way at an instant, as far as they are remembered."""
@@ -319,9 +342,11 @@ class Waiting:
         self.limits = limits
         self.ages = ages
 
-    def is_of(self, slo: SLO, objective: Objective) -> bool:
-        """Whether the SLO surely selects them."""
-        return any(limit.sure and limit.objective is objective and limit.slo is slo for limit in self.limits)
+    def is_of(self, slo: SLO, objective: Objective, *, surely: bool) -> bool:
+        """Whether the SLO surely, or maybe, selects them."""
+        return any(
+            limit.slo is slo and limit.objective is objective and (limit.sure or not surely) for limit in self.limits
+        )
 
     @cached_property
     def slots(self) -> Counter[int]:
@@ -329,7 +354,7 @@ class Waiting:
         return Counter(map(slot_of_ns, self.ages))
 
 
-def keys_of(node: Row) -> tuple[int, ...]:
+def keys_of(node: Sequence[int]) -> tuple[int, ...]:
     """The keys under which records may tell of a gateway's span (as in `exporter.logs`)."""
     own = hash((node[record.TRACE_LO], node[record.SPAN]))
     identity = node[record.REQUEST_ID]

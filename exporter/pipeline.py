@@ -32,7 +32,7 @@ from exporter.measure import GATEWAY_SEEN, Measured, Request, Rules, measure, ob
 from exporter.profile import SourceProfile
 from exporter.receive import Encoding, Receipt, Signal, Transport
 from exporter.recognise import Recogniser, Strings, wanted_by
-from exporter.record import IGNORED, MISSING, UNRECOGNISED
+from exporter.record import IGNORED, MISSING, UNRECOGNISED, WEIGHT_ONE
 from exporter.report import report
 from exporter.tally import Evaluations, Tally, ended_at
 from exporter.tree import Path, Row
@@ -141,6 +141,10 @@ class Pipeline:
         self.table.max_open = settings.join.max_open
         self.table.max_age_ns = settings.join.max_age_ns
         self.tally.reconfigure(settings, slos)
+        for flight in self.tally.flights.flights.values():
+            if flight.ended_ns is None and not self.replay:  # other limits, other deadlines
+                flight.again_ns = None
+                self.tally.watch(flight, self.now_ns, in_windows=self._recent)
         self.gauges.reconfigure(settings.sources.scrape, self._looks_back_ns)
 
     # In.
@@ -365,7 +369,8 @@ class Pipeline:
             self.tally.unmatched["counted_before"] += 1
             return
         request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
-        request.flights = flights
+        if flights:  # logs tell of every request, whatever the spans around it were sampled for
+            request.flights, request.weight = flights, WEIGHT_ONE
         request.texts = self.tally.labels_of(request)
         self._hold_or_count(request)
 
@@ -378,6 +383,8 @@ class Pipeline:
         for node in nodes:
             if node[record.RECORD] == record.ENDING and node[record.FLIGHT] in starts:
                 node[record.START] = node[record.ARRIVED] = starts[node[record.FLIGHT]]
+        if flights:
+            self.tally.flights.remember(nodes)
         for flight in flights:
             self.tally.flights.settle(flight, max(node[record.END] for node in nodes))
         return flights

@@ -356,9 +356,11 @@ def percentile_bounds(
     """The bounds of a percentile in nanoseconds, None for no bound; None where nothing tells what is in flight."""
     if not tally.flights.known or objective.boundary != END_TO_END or objective.metric == "tpot":
         return None
+    end_ns = tally.windows.windows[objective.window_ns].end_ns
     least, most = Counter(values), Counter(values)
-    for group in tally.flights.waiting(slo, objective, tally.windows.windows[objective.window_ns].end_ns):
+    for group in tally.flights.waiting(slo, objective, end_ns):
         least.update({slot: count * WEIGHT_ONE for slot, count in group.slots.items()})
+    for group in tally.flights.waiting(slo, objective, end_ns, surely=False):
         most[BEYOND] += len(group.ages) * WEIGHT_ONE
     low, high = quantile_slot(least, objective.percentile), quantile_slot(most, objective.percentile)
     return None if low is None else least_ns(low), None if high in (None, BEYOND) else reading_ns(high)

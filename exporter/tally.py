@@ -205,8 +205,8 @@ class Tally:
         self.waiting: dict[tuple[int, int], list[str]] = {}
         """By trace, the classes of the jobs that are known to wait in a queue."""
         self.flights = Flights()
-        self.limits: dict[tuple[tuple[str, str], ...], Limits] = {}
-        """By the labels that a record gives, the limits that its request may break."""
+        self.limits: dict[tuple[tuple[str, ...], ...], Limits] = {}
+        """By the SLOs out of schedule and the labels that a record gives, the limits that its request may break."""
         self.now_ns = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -248,7 +248,7 @@ class Tally:
         self.limits.clear()
         for flight in self.flights.flights.values():
             flight.row[record.LABELS :] = [MISSING] * len(settings.labels.declared)
-            flight.limits = self._limits(flight.row)
+            flight.limits = self._limits(flight.row, flight.arrived_ns)
 
     def _burn_lengths(self) -> list[int]:
         """The windows of the alerts that are none of ours."""
@@ -351,7 +351,8 @@ class Tally:
         labels_of_series = (row.boundary, *capped)
         if row.announced or entered:
             self._leave(row, totals, labels_of_series, weight, now_ns, entered)
-        self._complete(row, totals, labels_of_series, weight, now_ns, in_windows)
+        came_as = entered[0].klass if entered else capped[1]
+        self._complete(row, totals, labels_of_series, came_as, weight, now_ns, in_windows)
 
     def _traffic(self, boundary: str, klass: str, now_ns: int) -> Traffic:
         traffic = self.traffic.setdefault((boundary, klass), Traffic(now_ns))
@@ -395,8 +396,9 @@ class Tally:
         """A flight whose first record is `row`."""
         labels = self._texts(row[record.MODEL], row[record.CLASS], row[record.LABELS :])
         klass = self._within_bounds("class", labels["class"])
-        lag_ns = row[record.SEEN] - row[record.EMITTED]
-        return Flight(row, klass, self._limits(row), flush_ns, row[record.SEEN], lag_ns, arrived_ns=row[record.ARRIVED])
+        lag_ns = 0 if row[record.EMITTED] == MISSING else row[record.SEEN] - row[record.EMITTED]
+        limits = self._limits(row, row[record.ARRIVED])
+        return Flight(row, klass, limits, flush_ns, row[record.SEEN], lag_ns, arrived_ns=row[record.ARRIVED])
 
     def enter(self, flight: Flight, now_ns: int, *, in_windows: bool) -> None:
         """Count a request as arrived and in flight."""
@@ -413,9 +415,11 @@ class Tally:
         """
         later = []
         for slo, objective, sure in flight.limits:
-            if not sure or slo.name in flight.missed or not _covers(slo, flight.arrived_ns):
+            if not sure or slo.name in flight.missed:
                 continue
             if flight.broken(objective, now_ns):
+                if flight.inner:  # the other gateway's records tell of the same request
+                    continue
                 at_ns = flight.arrived_ns + objective.threshold_ns
                 self._miss(slo, objective, flight, at_ns, in_windows(at_ns))
             elif objective.metric == "completion":
@@ -431,15 +435,20 @@ class Tally:
         if in_windows:
             self.windows.add(at_ns, self.number("slo", slo.name), BAD, WEIGHT_ONE)
 
-    def _limits(self, row: Row) -> Limits:
-        """The limits that a request may break, by what a record of it says of its labels."""
+    def _limits(self, row: Row, arrived_ns: int) -> Limits:
+        """The limits that a request may break, by what a record of it says of its labels.
+
+        Outside of a schedule limits neither bind nor bound anything.
+        """
         known = self._known_labels(row)
-        key = tuple(sorted(known.items()))
+        outside = tuple(slo.name for slo in self.slos if slo.schedule and not slo.schedule.covers(arrived_ns))
+        key = (outside, *sorted(known.items()))
         limits = self.limits.get(key)
         if limits is None:
             if len(self.limits) >= MAX_LIMITS:
                 self.limits.clear()
-            limits = self.limits[key] = tuple(self._limits_by(known))
+            limits = tuple(limit for limit in self._limits_by(known) if limit.slo.name not in outside)
+            self.limits[key] = limits
         return limits
 
     def _limits_by(self, known: Mapping[str, str]) -> Iterator[Limit]:
@@ -461,8 +470,10 @@ class Tally:
         return {name: self.strings.text(number) for name, number in numbers.items() if number != MISSING}
 
     def _complete(
-        self, row: Measured, totals: Totals, labels: tuple[str, ...], weight: int, now_ns: int, in_windows: bool
-    ) -> None:
+        self, row: Measured, totals: Totals, labels: tuple[str, ...], came_as: str, weight: int, now_ns: int,
+        in_windows: bool,
+    ) -> None:  # fmt: skip
+        """`came_as`: the class of the arrival, under which the windows set it against its end."""
         series = self._series(labels, now_ns)
         at_ns = ended_at(row)
         self.last_ns = at_ns if self.last_ns is None else max(self.last_ns, at_ns)
@@ -470,7 +481,7 @@ class Tally:
         series.completions[outcome] += weight
         totals.outcomes[row.outcome] += weight
         moment = self.windows.at(at_ns) if in_windows else NOWHERE
-        moment.add(self.number("outcomes", row.boundary, series.labels[2]), outcome, weight)
+        moment.add(self.number("outcomes", row.boundary, came_as), outcome, weight)
         self._tokens(row, totals, series, weight, moment)
         self._values(row, totals, series, weight, moment)
 
@@ -670,10 +681,6 @@ class Tally:
 def _judged_by(slo: SLO) -> tuple[object, ...]:
     """What decides how an SLO judges a request."""
     return slo.selector, slo.objectives, slo.schedule, slo.policies
-
-
-def _covers(slo: SLO, arrived_ns: int) -> bool:
-    return slo.schedule is None or slo.schedule.covers(arrived_ns)
 
 
 def _trace_of(row: Measured) -> tuple[int, int]:

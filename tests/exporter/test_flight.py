@@ -13,6 +13,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from exporter import join
 from exporter.config import Settings
 from exporter.expose.collect import collect
 from exporter.expose.text import Writer
@@ -261,8 +262,10 @@ def test_a_schedule_holds_before_the_end_too() -> None:
     at_night = CHAT.replace("  objectives:", '  schedule: {from: "20:00", to: "22:00", timezone: UTC}\n  objectives:')
     live = Live(at_night)
     live.tell(envoy("Start", start=0, at=0))
-    live.go_on(20)
-    assert live.slo["bad"] == 0
+    live.go_on(40)
+    assert (live.slo["bad"], live.slo["pending"]) == (0, 0)
+    objective = live.slo["objectives"]["completion"]
+    assert (objective["verdict"], objective["bounds_s"]) == ("no_data", [None, None])
 
 
 # Percentiles while requests are in flight
@@ -283,6 +286,14 @@ def test_what_is_in_flight_bounds_the_percentiles_and_may_prove_a_violation() ->
     objective = live.slo["objectives"]["completion"]
     assert (objective["verdict"], objective["samples"]) == ("violated", 19)
     assert live.scrape().total("inference_slo_percentile_bound_seconds", objective="completion", bound="upper") == inf
+
+
+def test_what_may_turn_out_to_be_a_stream_leaves_the_percentile_without_an_upper_bound() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0), envoy("End", start=0, at=1, **WELL), at=1)
+    live.tell(*(envoy("Start", start=2, at=2, identity=f"q{number}") for number in range(20)), at=2)
+    live.go_on(30)  # no headers yet
+    assert live.slo["objectives"]["ttft"]["bounds_s"] == [pytest.approx(0.5, rel=0.001), None]
 
 
 # What is lost
@@ -311,6 +322,17 @@ def test_a_start_whose_end_never_comes_ends_as_unknown_and_is_counted_once() -> 
     live.go_on(90)
     assert (live.gateway["arrivals"], sum(live.gateway["outcomes"].values())) == (1, 1)
     assert live.pipeline.record_fates["duplicate"] == 1
+
+
+def test_an_end_that_finds_no_room_in_the_join_keeps_no_request_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(join, "MAX_ROWS", 2)
+    live = Live(join=replace(Settings().join, max_age_ns=60 * SECOND_NS))
+    names = [f"q{number}" for number in range(3)]
+    live.tell(*(envoy("Start", start=0, at=0, identity=name) for name in names))
+    live.tell(*(envoy("End", start=0, at=1, identity=name, **WELL) | {"trace": "ab" * 16} for name in names), at=1)
+    live.go_on(70)
+    assert (live.gateway["in_flight"], sum(live.gateway["outcomes"].values())) == (0, 3)
+    assert not live.pipeline.tally.flights.flights
 
 
 def test_progress_keeps_a_long_request_alive() -> None:
@@ -355,6 +377,95 @@ def test_a_second_gateway_on_the_way_is_no_second_arrival() -> None:
     assert (live.gateway["arrivals"], sum(live.gateway["outcomes"].values())) == (1, 1)
 
 
+def test_a_request_at_two_gateways_is_missed_once() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0), envoy("Start", start=0.01, at=0.01, node="inner"), at=0.02)
+    inner = envoy("Periodic", start=0.01, at=2.95, node="inner", **STREAM)
+    live.tell(envoy("Periodic", start=0, at=2.9, **STREAM), inner, at=3)
+    live.go_on(20)
+    assert live.slo["failed"] == {"ttft": 1}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_gateways_that_tell_in_batches_tell_of_one_request(order: tuple[int, int]) -> None:
+    live = Live()
+    batches = (
+        (envoy("Start", start=0, at=0), envoy("End", start=0, at=0.91, **WELL)),
+        tuple(envoy(kind, start=0.01, at=0.9, node="inner", **WELL) for kind in ("Start", "End")),
+    )
+    for at, number in zip((1, 1.1), order, strict=True):
+        live.tell(*batches[number], at=at)
+    live.go_on(20)
+    assert (live.gateway["arrivals"], live.gateway["outcomes"]["ok"], live.gateway["in_flight"]) == (1, 1, 0)
+    assert sum(live.gateway["outcomes"].values()) == 1
+
+
+def test_a_request_leaves_under_the_class_under_which_it_came() -> None:
+    live = Live()
+    outer = {"inference.class": "chat"}
+    inner = envoy("Start", start=0.01, at=0.01, node="inner")
+    live.tell(envoy("Start", start=0, at=0, **outer), inner, at=0.02)
+    live.tell(envoy("End", start=0, at=1, **WELL, **outer), at=1)
+    live.tell(envoy("End", start=0.01, at=0.99, node="inner", **WELL), at=1.01)
+    live.go_on(20)
+    assert [count for each in live.pipeline.tally.traffic.values() for count in each.in_flight.values()] == [0]
+
+
+def test_one_request_id_for_all_says_nothing_at_several_gateways_either() -> None:
+    live = Live()
+    came = ((0, "a"), (1, "a"), (2, "b"), (3, "b"))
+    live.tell(*(envoy("Start", start=at, at=at, node=node) for at, node in came), at=4)
+    assert live.gateway["in_flight"] == 4
+
+
+def test_a_sampled_span_of_a_request_whose_end_no_record_tells_counts_once() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0))
+    request = ExportTraceServiceRequest()
+    known = {"guid:x-request-id": "r1", "response_flags": "-", "http.status_code": "200", "http.method": "POST",
+             "http.url": "http://gw/v1/chat/completions"}  # fmt: skip
+    request.resource_spans.add().scope_spans.add().spans.add(
+        name="ingress", kind=2, trace_id=b"t" * 16, span_id=b"s" * 8, trace_state="ot=th:c;rv:ffffffffffffff",
+        start_time_unix_nano=ns(0), end_time_unix_nano=ns(3),
+        attributes=[KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in known.items()],
+    )  # fmt: skip
+    live.go_on(3.1)
+    live.pipeline.feed(request.SerializeToString(), encoding="protobuf", transport="grpc", now_ns=ns(3.1))
+    live.go_on(20)
+    assert (live.gateway["arrivals"], live.gateway["outcomes"]["ok"], live.gateway["in_flight"]) == (1, 1, 0)
+
+
+def test_a_record_that_does_not_say_when_it_was_made_is_taken_as_it_comes() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0) | {"emit_time": "-"})
+    live.go_on(5)
+    assert live.scrape().total("inference_oldest_in_flight_seconds") == pytest.approx(5)
+    live.go_on(13)
+    assert live.slo["failed"] == {"completion": 1}
+
+
+def test_a_class_that_only_spans_tell_leaves_no_backlog_behind() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0))
+    end = envoy("End", start=0, at=1, **WELL)
+    request = ExportTraceServiceRequest()
+    known = {"guid:x-request-id": "r1", "response_flags": "-", "http.status_code": "200", "http.method": "POST",
+             "http.url": "http://gw/v1/chat/completions", "inference.class": "chat"}  # fmt: skip
+    request.resource_spans.add().scope_spans.add().spans.add(
+        name="ingress", kind=2, trace_id=bytes.fromhex(str(end["trace"])), span_id=bytes.fromhex(str(end["span"])),
+        start_time_unix_nano=ns(0), end_time_unix_nano=ns(1),
+        attributes=[KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in known.items()],
+    )  # fmt: skip
+    live.tell(end, at=1)
+    live.pipeline.feed(request.SerializeToString(), encoding="protobuf", transport="grpc", now_ns=ns(1))
+    live.go_on(30)
+    text = live.scrape()
+    assert text.total("inference_completions_total", boundary="end_to_end", **{"class": "chat"}) == 1
+    for rate, value in (("arrivals", 1 / 60), ("completions", 1 / 60), ("backlog_growth", 0)):
+        found = text.total(f"inference_window_{rate}_per_second", boundary="end_to_end", window="1m")
+        assert found == pytest.approx(value), rate
+
+
 def test_get_requests_are_none() -> None:
     live = Live()
     live.tell(envoy("Start", start=0, at=0, method="GET", path="/v1/models"))
@@ -376,3 +487,12 @@ def test_what_is_in_flight_outlives_a_reload() -> None:
     pipeline.reconfigure(Settings(), built_in(), pipeline.tally.slos)
     live.tell(envoy("Periodic", start=0, at=3, **STREAM), at=3)
     assert (live.gateway["in_flight"], live.slo["failed"]) == (1, {"ttft": 1})
+
+
+def test_a_limit_that_a_reload_brings_holds_for_what_is_in_flight() -> None:
+    live = Live(CHAT.replace("10s", "300s"))
+    live.tell(envoy("Start", start=0, at=0))
+    live.go_on(5)
+    live.pipeline.reconfigure(Settings(), built_in(), Live().pipeline.tally.slos)
+    live.go_on(13)
+    assert live.slo["failed"] == {"completion": 1}
