@@ -127,7 +127,8 @@ def _traces() -> list[Panel]:
 
 
 def _distribution(metric: str, title: str) -> Panel:
-    buckets = family(f"inference_{metric}_seconds", *REQUESTS, suffix="_bucket").per_second()
+    ended_ok = {"outcome": "ok"} if metric == "completion" else None  # the other two have no others
+    buckets = family(f"inference_{metric}_seconds", *REQUESTS, suffix="_bucket", only=ended_ok).per_second()
     panel = graph(
         f"{title} over all exporters, $model at $boundary",
         "From the histograms, added up over exporters; as fine as their buckets, which have edges at the limits. Dots "

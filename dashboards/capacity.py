@@ -4,7 +4,7 @@ from typing import Final
 
 from dashboards import frame
 from dashboards.frame import Board, Row, Settings
-from dashboards.on_call import ATTAINMENT, COMPLETIONS, GOOD
+from dashboards.on_call import ATTAINMENT, COMPLETIONS, DEPARTURES, GOOD
 from dashboards.panels import (
     PER_SECOND,
     REQUESTS_PER_SECOND,
@@ -48,10 +48,10 @@ def _throughput() -> list[Panel]:
     return [
         graph(
             "Requests at $boundary",
-            "Requests that start and requests that end in any way. Neither is the capacity: that is the load up to "
-            "which the share of good requests holds, see below.",
+            "Requests that start and requests that end in any way, of all models. Neither is the capacity: that is "
+            "the load up to which the share of good requests holds, see below.",
             REQUESTS_PER_SECOND,
-            Query(ARRIVALS.per_second().sum(), "arrivals"), Query(COMPLETIONS.per_second().sum(), "completions"),
+            Query(ARRIVALS.per_second().sum(), "arrivals"), Query(DEPARTURES.per_second().sum(), "completions"),
             size=(8, 8),
         ),
         graph(

@@ -146,7 +146,10 @@ def instance(_: Settings) -> dashboard.QueryVariable:
 
 def window(settings: Settings) -> dashboard.QueryVariable:
     """The window that gauges look back on, and over which shares are taken."""
-    found = _query("window", "Window", "inference_window_samples").sort(VariableSort.NATURAL_ASC)
+    # Of SLOs too, which stay while there is no traffic: with no window at all, no query could be asked.
+    names = "|".join(FAMILY[name].name for name in ("inference_window_samples", "inference_slo_threshold_seconds"))
+    found = _query("window", "Window", "inference_window_samples")
+    found = found.query(f'label_values({{__name__=~"{names}"}}, window)').sort(VariableSort.NATURAL_ASC)
     return found.current(VariableOption(selected=True, text=settings.window, value=settings.window))
 
 

@@ -47,6 +47,8 @@ BUDGET: Final = Vector(
 )
 """As the rules record it over the whole period; where there are no rules, what the exporters saw since they started."""
 COMPLETIONS: Final = family("inference_completions_total", *REQUESTS)
+DEPARTURES: Final = family("inference_departures_total", *TRAFFIC)
+"""Of all models, as arrivals are: what a request is for is not known when it starts."""
 FAILURES: Final = ("error", "timeout", "shed")
 
 PERCENTILE_COLORS: Final = {"^p50.*": "blue", "^p95.*": "orange", "^p99.*": "purple"}
@@ -82,7 +84,7 @@ def board(settings: Settings) -> Board:
 
 
 def _now() -> list[Panel]:
-    kept = Vector(f"{ATTAINMENT}\n>= bool on (slo) {TARGET}", TARGET.labels)
+    kept = Vector(f"{ATTAINMENT}\n+ 1e-9 >= bool on (slo) {TARGET}", TARGET.labels)  # a ratio of rates is not exact
     most = Vector(
         f"topk by (slo) (1, {BAD.increase().sum('slo', 'failed')} > 0)\n"
         f'or on (slo) label_replace(0 * ({ELIGIBLE.increase().sum("slo")} > 0), "failed", "nothing", "", "")',
@@ -252,10 +254,10 @@ def _backlog() -> list[Panel]:
             graph(
                 "Arrivals against completions at $boundary",
                 "Requests that start and requests that end, in any way. Arrivals above completions: the backlog grows. "
-                "Neither is the capacity. Where only ended requests are seen, both are equal.",
+                "Neither is the capacity. Where only ended requests are seen, both are equal. Of all models.",
                 REQUESTS_PER_SECOND,
                 Query(family("inference_arrivals_total", *TRAFFIC).per_second().sum(), "arrivals"),
-                Query(COMPLETIONS.per_second().sum(), "completions"),
+                Query(DEPARTURES.per_second().sum(), "completions"),
                 size=(24, 8), colors={"^arrivals$": ORANGE, "^completions$": GREEN},
             ),
             "boundary", most=4,

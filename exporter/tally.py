@@ -140,6 +140,8 @@ class Traffic:
     touched_ns: int
     arrivals: Counter[str] = field(default_factory=Counter)
     """By evidence."""
+    departures: int = 0
+    """Of those that arrived under this class, whatever they were in the end."""
     in_flight: Counter[str] = field(default_factory=Counter)
     """Counted as arrived and not as ended, by evidence: `log`, or `span` for jobs that are known to wait in a queue."""
 
@@ -351,6 +353,8 @@ class Tally:
         labels_of_series = (row.boundary, *capped)
         if row.announced or entered:
             self._leave(row, totals, labels_of_series, weight, now_ns, entered)
+        else:
+            self._traffic(row.boundary, capped[1], now_ns).departures += weight
         came_as = entered[0].klass if entered else capped[1]
         self._complete(row, totals, labels_of_series, came_as, weight, now_ns, in_windows)
 
@@ -372,7 +376,9 @@ class Tally:
         left += [(each.klass, "log") for each in entered]
         for klass, evidence in left:
             totals.in_flight -= weight
-            self._traffic(row.boundary, klass, now_ns).in_flight[evidence] -= weight
+            traffic = self._traffic(row.boundary, klass, now_ns)
+            traffic.in_flight[evidence] -= weight
+            traffic.departures += weight
         if classes[row.announced :]:
             self.waiting[_trace_of(row)] = classes[row.announced :]
         if len(left) > 1:

@@ -123,6 +123,10 @@ _TRAFFIC_COUNTS: Final = (
         "Requests that ended, by outcome.",
     ),
     FamilySpec(
+        "inference_departures_total", "counter", _TRAFFIC, "requests",
+        "Requests that ended, whatever the outcome, of the class under which they arrived.",
+    ),
+    FamilySpec(
         "inference_in_flight_requests", "gauge", (*_TRAFFIC, "evidence"), "requests",
         "Requests that started and have not ended.",
     ),

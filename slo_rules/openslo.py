@@ -481,6 +481,8 @@ def _window(node: Node) -> int | Calendar:
         raise _CannotCarry("its time window has no duration")
     if _at(items[0], "calendar") is not None:
         return _calendar(items[0], match[0])
+    if _scalar(items[0], "isRolling") == "false":
+        raise _CannotCarry("its time window does not roll along, and no calendar says when it begins")
     if match[2] not in _UNITS:
         raise _CannotCarry(f"its time window of {match[0]} rolls along without a fixed length")
     return int(match[1]) * _UNITS[match[2]]

@@ -426,15 +426,15 @@ def _backlog_cases(settings: RuleSettings) -> Iterator[Case]:
 
 
 def _flows(phases: Sequence[tuple[int, int, int]]) -> dict[str, Values]:
-    """Arrivals and completions; these of two models, and two outcomes."""
+    """Arrivals and departures; these of two exporters."""
     common = 'boundary="end_to_end", class="interactive", instance="a:9464", job="goodput"'
     steps = [Phase(steps) for steps, _, _ in phases]
     half = [ended // 2 for _, _, ended in phases]
     rest = [ended - ended // 2 for _, _, ended in phases]
     return {
         f'{rules.ARRIVALS}{{{common}, evidence="span"}}': _counted(steps, [arrived for _, arrived, _ in phases]),
-        f'{rules.COMPLETIONS}{{{common}, model="a", outcome="ok"}}': _counted(steps, half),
-        f'{rules.COMPLETIONS}{{{common}, model="b", outcome="error"}}': _counted(steps, rest),
+        f"{rules.DEPARTURES}{{{common}}}": _counted(steps, half),
+        f"{rules.DEPARTURES}{{{common.replace('a:', 'b:')}}}": _counted(steps, rest),
     }
 
 

@@ -62,6 +62,8 @@ class _Scrape:
             yield self.family(f"inference_{metric}_seconds", self._histograms(metric))
         yield self.family("inference_arrivals_total", self._arrivals())
         yield self.family("inference_completions_total", self._completions())
+        departures = (Point(key, units(traffic.departures)) for key, traffic in self.tally.traffic.items())
+        yield self.family("inference_departures_total", departures)
         yield from self._in_flight()
         for name, cell in (("input_tokens", "input"), ("cached_input_tokens", "cached"), ("output_tokens", "output"),
                            ("items", "items")):  # fmt: skip

@@ -21,6 +21,7 @@ FREE: Final[frozenset[str]] = frozenset()
 """Families that no panel, rule or line of the README speaks of, on purpose."""
 FILTERS: Final = {"boundary", "model", "class", "slo", "window"}
 UNFILTERED: Final = {
+    "inference_completions_total": {"model"},  # beside arrivals, which have no model
     "inference_accelerators": FILTERS,  # of all models where it divides what SLOs count
     "inference_slo_threshold_seconds": {"boundary", "window"},  # listed for all boundaries; each has its own window
     "inference_window_ttft_seconds": {"boundary"},  # boundaries side by side
@@ -165,3 +166,16 @@ def test_after_a_rename_dashboards_follow_or_are_not_made() -> None:
 
 def test_every_panel_of_the_dashboards_is_there_to_be_asked() -> None:
     assert len(list(panels())) > 60
+
+
+def test_arrivals_and_completions_of_one_graph_are_those_of_the_same_requests() -> None:
+    for _, panel in panels():
+        told = [set(re.findall(r'(\w+)=~"\$', target["expr"])) for target in panel.get("targets", ())
+                if re.match(r"sum \(rate\(inference_(arrivals|completions)_total", target["expr"])]  # fmt: skip
+        assert all(filters == told[0] for filters in told), panel["title"]
+
+
+def test_percentiles_of_the_completion_are_those_of_requests_that_ended_ok() -> None:
+    for query in queries():
+        if "inference_completion_seconds" in query.expr:
+            assert 'outcome="ok"' in query.expr, query

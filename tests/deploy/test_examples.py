@@ -5,6 +5,7 @@ Prometheus 3 and a Collector are run where `GOODPUT_PROMETHEUS3` and `GOODPUT_OT
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -263,3 +264,16 @@ ASKED = """
 from urllib.request import urlopen
 print(urlopen("http://127.0.0.1:9464/metrics").read().decode())
 """
+
+
+def test_a_page_hides_only_tickets_on_the_budget_of_the_same_slo() -> None:
+    """Labels that both alerts lack are equal to Alertmanager, so an SLO must be asked for on both sides."""
+    text = (DEPLOY / "alertmanager" / "alertmanager.yaml").read_text(encoding="utf-8")
+    rules = yaml.safe_load(text)["inhibit_rules"]
+    for rule in rules:
+        for side in ("source_matchers", "target_matchers"):
+            assert 'slo =~ ".+"' in rule[side]
+        (names,) = (matcher for matcher in rule["target_matchers"] if matcher.startswith("alertname"))
+        pattern = names.split('"')[1]
+        assert re.fullmatch(pattern, "ErrorBudgetBurn3d")
+        assert not any(re.fullmatch(pattern, name) for name in ("SLOCannotJudge", "SLONoRequests", "BacklogGrowing"))

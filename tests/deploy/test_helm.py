@@ -136,6 +136,14 @@ def test_rules_and_dashboards_are_the_generated_ones() -> None:
     assert {file: text for each in maps for file, text in each["data"].items()} == boards
 
 
+@pytest.mark.parametrize(
+    "rules", ["no rules", "{kind: PrometheusRule, spec: {groups: [{name: a, rules: []}]}}", "a: [b"]
+)
+def test_rules_without_groups_are_refused_and_not_rendered_as_none(rules: str) -> None:
+    with pytest.raises(helm_python.HelmError, match="rules generate"):
+        rendered({"prometheusRule": {"enabled": True, "rules": rules}})
+
+
 def test_own_slos_without_their_rules_are_refused_with_the_command_that_makes_them() -> None:
     with pytest.raises(helm_python.HelmError, match="rules generate"):
         rendered({"slo": FULL["slo"], "prometheusRule": {"enabled": True}})

@@ -22,6 +22,7 @@ inference_window_{arrivals,completions,backlog_growth}_per_second | gauge | boun
 inference_window_arrivals_tail_seconds | gauge | boundary, class, window | seconds
 inference_arrivals_total | counter | boundary, class, evidence | requests
 inference_completions_total | counter | B, outcome | requests
+inference_departures_total | counter | boundary, class | requests
 inference_in_flight_requests | gauge | boundary, class, evidence | requests
 inference_in_flight_older_requests | gauge | boundary, class, age | requests
 inference_{oldest_in_flight,backlog_drain}_seconds | gauge | boundary, class | seconds

@@ -283,6 +283,7 @@ def test_a_share_in_percent_is_read_too() -> None:
         ("Occurrences", "Timeslices", "it counts slices of time (Timeslices), and here requests are counted"),
         ("duration: 5m", "duration: 28d", "a percentile is taken over 7d at most"),
         ("duration: 5m", "duration: 1M", "its time window of 1M rolls along without a fixed length"),
+        ("isRolling: true", "isRolling: false", "its time window does not roll along, and no calendar says when"),
         ("[{duration: 5m, isRolling: true}]", "[]", "it has 0 time windows, and an SLO here has one period"),
         (
             "isRolling: true", "calendar: {startTime: 2024-01-01, timeZone: UTC}",

@@ -78,13 +78,19 @@ def test_the_operator_gets_the_same_groups(example: Path) -> None:
 def test_several_slos_have_groups_of_their_own_and_share_the_rest(slo: Make, settings: RuleSettings) -> None:
     made = generate([slo(), slo(name="agent")], settings)
     assert list(groups(made)) == [
-        "goodput-slo-chat-period",
+        "goodput-period-chat",
         "goodput-slo-chat",
-        "goodput-slo-agent-period",
+        "goodput-period-agent",
         "goodput-slo-agent",
         "goodput-backlog",
         "goodput-exporter",
     ]
+
+
+@pytest.mark.parametrize("other", ["chat-period", "period-chat", "period"])
+def test_no_names_of_slos_make_two_groups_of_one_name(slo: Make, settings: RuleSettings, other: str) -> None:
+    names = [group.name for group in generate([slo(), slo(name=other)], settings).groups]
+    assert sorted(set(names)) == sorted(names)
 
 
 def test_counters_are_made_rates_before_they_are_summed(example_slos: list[SLO], settings: RuleSettings) -> None:
@@ -237,21 +243,21 @@ def test_windows_of_one_s_own_make_other_alerts(slo: Make) -> None:
 def test_a_restart_of_one_of_two_exporters_is_no_loss_and_no_spike(
     slo: Make, tmp_path: Path, settings: RuleSettings
 ) -> None:
-    """Completions of one go from 100 to 160, of the other from 500 to 20 over a restart: 60 + 20 in the window.
+    """Departures of one go from 100 to 160, of the other from 500 to 20 over a restart: 60 + 20 in the window.
 
     Prometheus 3, which leaves out the sample at its beginning, extrapolates to less than one more.
     """
     (tmp_path / "rules.yml").write_text(write_prometheus(generate([slo()], settings)), encoding="utf-8")
-    labels = 'boundary="model", class="chat", outcome="ok"'
+    labels = 'boundary="model", class="chat"'
     test = {
         "interval": "1m",
         "input_series": [
-            {"series": f'inference_completions_total{{{labels}, instance="a"}}', "values": "100+2x30"},
-            {"series": f'inference_completions_total{{{labels}, instance="b"}}', "values": "500x14 20x15"},
+            {"series": f'inference_departures_total{{{labels}, instance="a"}}', "values": "100+2x30"},
+            {"series": f'inference_departures_total{{{labels}, instance="b"}}', "values": "500x14 20x15"},
         ],
         "promql_expr_test": [
             {
-                "expr": "abs(boundary_class:inference_completions:rate30m * 1800 - 80) < bool 1",
+                "expr": "abs(boundary_class:inference_departures:rate30m * 1800 - 80) < bool 1",
                 "eval_time": "30m",
                 "exp_samples": [{"labels": '{boundary="model", class="chat"}', "value": 1}],
             }
@@ -321,3 +327,39 @@ def test_an_hour_worked_out_by_hand(name: str, slo: Make, settings: RuleSettings
         [PROMTOOL, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+COMMON = """
+rule_files: [rules.yml]
+evaluation_interval: 1m
+tests:
+  - name: one class of two grows
+    interval: 1m
+    input_series:
+      - {series: 'inference_arrivals_total{boundary="end_to_end",class="a",evidence="log"}', values: '0+60x120'}
+      - {series: 'inference_departures_total{boundary="end_to_end",class="a"}', values: '0+50x120'}
+      - {series: 'inference_arrivals_total{boundary="end_to_end",class="b",evidence="log"}', values: '0+60x120'}
+      - {series: 'inference_departures_total{boundary="end_to_end",class="b"}', values: '0+60x120'}
+    promql_expr_test:
+      - {expr: 'count(ALERTS{alertname="BacklogGrowing",class="a",alertstate="firing"})', eval_time: 90m,
+         exp_samples: [{value: 1}]}
+      - {expr: 'count(ALERTS{alertname="BacklogGrowing",class="b",alertstate="firing"})', eval_time: 90m}
+  - name: one exporter of two stays away
+    interval: 1m
+    input_series:
+      - {series: 'up{instance="a",job="g"}', values: '1x10 0x200'}
+      - {series: 'up{instance="b",job="g"}', values: '1x210'}
+      - {series: 'goodput_exporter_build_info{instance="a",job="g"}', values: '1x10 _x200'}
+      - {series: 'goodput_exporter_build_info{instance="b",job="g"}', values: '1x210'}
+    promql_expr_test:
+      - {expr: 'count(ALERTS{alertname="GoodputExporterDown",alertstate="firing"})', eval_time: 180m,
+         exp_samples: [{value: 1}]}
+"""
+
+
+@pytest.mark.needs("promtool")
+def test_common_alerts_tell_no_tale(slo: Make, settings: RuleSettings, tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(write_prometheus(generate([slo()], settings)), encoding="utf-8")
+    (tmp_path / "tests.yml").write_text(COMMON, encoding="utf-8")
+    found = subprocess.run([PROMTOOL, "test", "rules", "tests.yml"], cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
