@@ -70,6 +70,9 @@ class Flight:
     stream: bool | None = None
     first_ns: int | None = None
     ended_ns: int | None = None
+    """As the record of its end says."""
+    over_ns: int | None = None
+    """The end, as its span says, which no record may tell any more."""
     again_ns: int | None = None
     """The latest time at which it was decided to look at it again."""
     missed: dict[str, str] = field(default_factory=dict)
@@ -106,7 +109,7 @@ class Flight:
         """Whether it is proven that the limit is broken, though the request has not ended (contract, section 6)."""
         deadline_ns = self.arrived_ns + objective.threshold_ns
         if objective.metric == "completion":
-            return self.ended_ns is None and now_ns >= self.due_ns(objective)
+            return self.end_ns is None and now_ns >= self.due_ns(objective)
         if objective.metric != "ttft" or not self.stream:
             return False
         return self.emitted_ns >= deadline_ns if self.first_ns is None else self.first_ns > deadline_ns
@@ -114,6 +117,11 @@ class Flight:
     def due_ns(self, objective: Objective) -> int:
         """When, on our clock, an end before the deadline must have been told."""
         return self.arrived_ns + self.lag_ns + objective.threshold_ns + self.flush_ns + SLACK_NS
+
+    @property
+    def end_ns(self) -> int | None:
+        """When it ended, whatever told so; None while it goes on."""
+        return self.over_ns if self.ended_ns is None else self.ended_ns
 
     @property
     def first_told(self) -> bool:
@@ -129,7 +137,7 @@ class Flight:
 
     def goes_on_at(self, time_ns: int) -> bool:
         """Whether it had started and not ended at an instant."""
-        return self.arrived_ns <= time_ns and (self.ended_ns is None or self.ended_ns > time_ns)
+        return self.arrived_ns <= time_ns and (self.end_ns is None or self.end_ns > time_ns)
 
 
 class Flights:
@@ -153,7 +161,7 @@ class Flights:
 
     def __iter__(self) -> Iterator[Flight]:
         """Those that have not ended, as far as is known, each request once."""
-        return (each for each in self.flights.values() if each.ended_ns is None and not each.inner)
+        return (each for each in self.flights.values() if each.end_ns is None and not each.inner)
 
     def is_new(self, row: Sequence[int]) -> bool:
         """Whether a record says what was not said before."""
@@ -207,6 +215,14 @@ class Flights:
                 other.stand_in_for(flight)
                 return
 
+    def end_by_span(self, row: Sequence[int]) -> None:
+        """A gateway's span has ended, and with it what its records tell of, should the last of them be lost."""
+        for key in keys_of(row):
+            flight = self.flights.get(key)
+            if flight is not None and row[record.ENDED] != MISSING:
+                flight.over_ns = row[record.ENDED]
+                self._waiting.clear()
+
     def look_again(self, flight: Flight, due_ns: Sequence[int]) -> None:
         """At the earliest of these times, unless that is noted already."""
         if due_ns and (flight.again_ns is None or min(due_ns) > flight.again_ns):
@@ -220,7 +236,7 @@ class Flights:
         """Those that are to be looked at again."""
         while self.dues and self.dues[0][0] <= now_ns:
             flight = self.flights.get(heapq.heappop(self.dues)[1])
-            if flight is not None and flight.ended_ns is None:
+            if flight is not None and flight.end_ns is None:
                 yield flight
 
     def of(self, nodes: Sequence[Row]) -> list[Flight]:

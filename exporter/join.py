@@ -36,6 +36,8 @@ MAX_TIED: Final = 256
 """Spans of traces that are tied to one gathering: senders choose links and ids, and may give all requests the same."""
 ROWS_PER_TRACE: Final = 8
 """On average, when as many traces wait as may."""
+CLOCKS_APART_NS: Final = 100_000_000
+"""How far the clocks of two gateways may differ for one to be seen inside the other."""
 MAX_GATEWAYS: Final = 16
 """Log records of one request id that are looked at for one being inside another."""
 NEVER: Final = 2**63 - 1
@@ -48,7 +50,7 @@ SEED: Final = int.from_bytes(os.urandom(8), "little")
 class Gathering:
     """The waiting rows of one trace, or of several that belong together."""
 
-    __slots__ = ("due", "ids", "keys", "logs", "rows", "waiting")
+    __slots__ = ("due", "ids", "keys", "logs", "rows", "spans", "waiting")
 
     def __init__(self, key: int) -> None:
         self.rows: list[int] = []
@@ -57,6 +59,8 @@ class Gathering:
         self.due = NEVER
         self.logs = False
         """Whether a log record is among them."""
+        self.spans: dict[int, int] | None = None
+        """Once there are logs, where the row of each span is; None where that must be found out anew."""
         self.waiting: set[int] = set()
         """Span ids of jobs that were given out as open."""
 
@@ -167,20 +171,26 @@ class Table:
         if row[record.RECORD] != MISSING:
             gathering.logs = True
         if not gathering.logs or not self._join_tellings(gathering, row):
-            gathering.rows.append(self._store(row))
+            at = self._store(row)
+            gathering.rows.append(at)
+            if gathering.spans is not None:
+                gathering.spans.setdefault(row[record.SPAN], at)
         self._schedule(gathering, row[record.SEEN] + self.grace_ns)
 
     def _join_tellings(self, gathering: Gathering, row: Sequence[int]) -> bool:
         """Whether the span of a row was told by the other side already; if so, its row now says what both say."""
         told_by_log, cells = row[record.RECORD] != MISSING, self.cells
-        for at in gathering.rows:
-            same = all(cells[at + cell] == row[cell] for cell in (record.SPAN, record.TRACE_LO, record.TRACE_HI))
-            if same and (cells[at + record.RECORD] == MISSING) == told_by_log:
-                stored = cells[at : at + self.width].tolist()
-                span, log = (stored, row) if told_by_log else (row, stored)
-                cells[at : at + self.width] = array("q", told_twice(span, log))
-                return True
-        return False
+        if gathering.spans is None:
+            gathering.spans = {cells[at + record.SPAN]: at for at in gathering.rows}
+        at = gathering.spans.get(row[record.SPAN], -1)
+        if at < 0 or any(cells[at + cell] != row[cell] for cell in (record.SPAN, record.TRACE_LO, record.TRACE_HI)):
+            return False
+        if (cells[at + record.RECORD] == MISSING) != told_by_log:
+            return False
+        stored = cells[at : at + self.width].tolist()
+        span, log = (stored, row) if told_by_log else (row, stored)
+        cells[at : at + self.width] = array("q", told_twice(span, log))
+        return True
 
     def _gathering(self, key: int) -> Gathering:
         gathering = self.gatherings.get(key)
@@ -223,6 +233,7 @@ class Table:
         one.ids += other.ids
         one.waiting |= other.waiting
         one.logs |= other.logs
+        one.spans = None
         for key in other.keys:
             self.gatherings[key] = one
         for identity in other.ids:
@@ -267,6 +278,7 @@ class Table:
                 cells[to + record.PROFILE] = profiles[cells[to + record.PROFILE]]
         for gathering in set(self.gatherings.values()):
             gathering.rows = [at // self.width * width for at in gathering.rows]
+            gathering.spans = None
         self.free = [at // self.width * width for at in self.free]
         self.cells, self.width = memoryview(cells), width
 
@@ -351,7 +363,7 @@ class Table:
                 again = min(again, row[record.SEEN] + self.grace_ns)
             else:
                 self._free(at, row, "not_request" if row[record.ROLE] == GATEWAY else "used")
-        gathering.rows = left
+        gathering.rows, gathering.spans = left, None
         if left:
             self._schedule(gathering, again)
         else:
@@ -392,9 +404,15 @@ def nest_tellings(rows: Iterable[Row]) -> None:
 
 
 def _runs_around(outer: Row, inner: Row) -> bool:
+    """Their clocks may differ a little."""
     if outer[record.RESOURCE] == inner[record.RESOURCE]:
         return False
-    return outer[record.START] <= inner[record.START] and inner[record.END] <= outer[record.END]
+    if outer[record.END] - outer[record.START] <= inner[record.END] - inner[record.START]:
+        return False
+    return (
+        outer[record.START] - CLOCKS_APART_NS <= inner[record.START]
+        and inner[record.END] <= outer[record.END] + CLOCKS_APART_NS
+    )
 
 
 def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:

@@ -104,6 +104,9 @@ def limit(slo: SLO, objective: Objective, row: Measured) -> Met:
     if objective.metric == "ttft" and not row.ttft_applies:
         return "not_applicable"
     value = value_of(objective.metric, row)
+    if value is None and objective.metric == "ttft" and row.silent and row.completion is not None:
+        # It waited until the end: beyond the limit the limit is broken, before it nothing is known.
+        return "broken" if compare(row.completion, objective.threshold_ns) == "broken" else "unknown"
     return "unknown" if value is None else compare(value, objective.threshold_ns)
 
 

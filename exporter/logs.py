@@ -48,6 +48,9 @@ class LogRecogniser(Recogniser):
         rows[row + record.RECORD] = self._record(rule.number)
         self._stamp(rows, row, head, record.EMITTED, self.emitted[rule.number])
         self.last_seen[rule.number] = max(self.last_seen[rule.number], rows[row + record.EMITTED])
+        silent = rows[row + record.STREAM] == 1 and rows[row + record.FIRST_TOKEN] == MISSING
+        if silent and rows[row + record.RECORD] == ENDING and "first_token" in rule.profile.stamps:
+            rows[row + record.SILENT] = 1
         if rows[row + record.RECORD] == MISSING:
             rows[row + record.PROFILE] = IGNORED
             self.ignored["log_record"] += 1

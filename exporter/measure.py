@@ -55,6 +55,8 @@ class Measured:
     tpot_ns: int | None = None
     completion: Interval | None = None
     ttft_applies: bool = True
+    silent: bool = False
+    """Known to have ended before a first token came."""
     tpot_applies: bool = True
     first_token_from: str | None = None
     outcome: str = "unknown"
@@ -463,6 +465,7 @@ class _Meter:
             self._own_first_token(measured, rows, own, engines, ended)
         else:
             self._derived_first_token(measured, rows, engines)
+        measured.silent = measured.first_token_ns is None and any(row[record.SILENT] == 1 for row in rows)
 
     def _own_first_token(
         self, measured: Measured, rows: Sequence[Row], own: int, engines: Sequence[Engine], ended: Instant | None

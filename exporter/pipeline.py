@@ -35,7 +35,7 @@ from exporter.recognise import Recogniser, Strings, wanted_by
 from exporter.record import IGNORED, MISSING, UNRECOGNISED, WEIGHT_ONE
 from exporter.report import report
 from exporter.tally import Evaluations, Tally, ended_at
-from exporter.tree import Path, Row
+from exporter.tree import GATEWAY, Path, Row
 from slo_rules.slo import SLO
 from slo_rules.units import SECOND_NS
 from slo_rules.vocabulary import FATES
@@ -48,6 +48,8 @@ REPLAY_LATENESS_NS: Final = 600_000_000_000
 MAX_HELD: Final = 200_000
 """Requests that a replay holds back; beyond, they are decided by what is known, and the report says so."""
 MAX_ROUTES: Final = 10_000
+DUE_AT_ONCE: Final = 500
+"""Requests in flight that are looked at in one go for having missed a limit: if a server hangs all are due at once."""
 MESSAGES: Final = 3
 """Refused spans that are spelt out to their sender; the rest are counted."""
 
@@ -187,6 +189,8 @@ class Pipeline:
                 row[record.FATE] = record.COUNTED
             if fate not in ("future", "duplicate", "not_request"):
                 self.table.add(row, self._links(batch, index))
+                if row[record.ROLE] == GATEWAY:
+                    self.tally.flights.end_by_span(row)
 
     def _fate(self, row: memoryview, now_ns: int) -> str | None:
         """The fate of a span where it is known on arrival; the others have theirs when their request is sealed."""
@@ -259,12 +263,12 @@ class Pipeline:
 
     def _look_after_flights(self) -> None:
         flights = self.tally.flights
-        for flight in flights.due(self.now_ns):
-            self.tally.watch(flight, self.now_ns, in_windows=self._recent)
-        lost = flights.lost(self.now_ns - self.settings.join.max_age_ns) if flights.flights else []
-        over = len(flights.flights) - self.settings.join.max_open
-        for flight in lost or list(islice(flights, max(0, over))):
+        for flight in flights.lost(self.now_ns - self.settings.join.max_age_ns):
             self._give_up(flight)
+        if len(flights.flights) > self.settings.join.max_open:
+            under_way = list(flights)
+            for flight in under_way[: max(0, len(under_way) - self.settings.join.max_open)]:
+                self._give_up(flight)
 
     def _links(self, batch: Batch, index: int) -> list[int]:
         head = index * columns.HEAD
@@ -303,6 +307,9 @@ class Pipeline:
             self._resolve(path)
         if self.replay:
             self._advance_replay(self.newest_ns - self.lateness_ns)
+            return
+        for flight in islice(self.tally.flights.due(now_ns), DUE_AT_ONCE):
+            self.tally.watch(flight, now_ns, in_windows=self._recent)
 
     def _advance_replay(self, watermark_ns: int) -> None:
         while self.pending and self.pending[0][0] <= watermark_ns:
@@ -365,10 +372,11 @@ class Pipeline:
 
     def _measure(self, path: Path) -> None:
         flights = self._land(path.nodes)
-        if not flights and self.tally.flights.have_settled(path.nodes):
-            self.tally.unmatched["counted_before"] += 1
-            return
+        told_before = not flights and self.tally.flights.have_settled(path.nodes)
         request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
+        if told_before:  # but not at the engine, of which no log tells
+            self.tally.unmatched["counted_before"] += 1
+            request.boundaries = [row for row in request.boundaries if row.boundary == "model"]
         if flights:  # logs tell of every request, whatever the spans around it were sampled for
             request.flights, request.weight = flights, WEIGHT_ONE
         request.texts = self.tally.labels_of(request)

@@ -68,7 +68,9 @@ EMITTED: Final = 40
 """When a log record was made."""
 FLIGHT: Final = 41
 """Key of the request among those that logs tell of (`exporter.flight`)."""
-LABELS: Final = 42
+SILENT: Final = 42
+"""1 where the log record of the end of a stream tells that no first token had come."""
+LABELS: Final = 43
 """First of the declared labels; a row is LABELS + number of declared labels cells wide."""
 
 STARTED, GOING, ENDING, TOLD_TWICE = range(4)

@@ -300,8 +300,15 @@ class Tally:
         for row in request.boundaries:
             if row.boundary in self.published:
                 told = request.flights if row.boundary == END_TO_END else ()
-                self._count_row(row, capped, request.weight, now_ns, in_windows, told)
+                self._count_row(row, capped, self._weight(row, request), now_ns, in_windows, told)
         return [(row, self._judge(row, request, labels, in_windows)) for row in request.boundaries]
+
+    def _weight(self, row: Measured, request: Request) -> int:
+        """Logs tell of every request, but not of the engine's part: there a span stands for what it was sampled for."""
+        own = row.row[record.WEIGHT]
+        if not request.flights or row.boundary != "model" or own == MISSING or self.settings.sampling != "honour":
+            return request.weight
+        return own
 
     def labels_of(self, request: Request) -> dict[str, str]:
         """The labels of a request, as the spans give them: not yet bounded."""
@@ -567,18 +574,19 @@ class Tally:
         self, row: Measured, request: Request, labels: Mapping[str, str], in_windows: bool
     ) -> dict[str, Judgement]:
         judgements: dict[str, Judgement] = {}
+        weight = self._weight(row, request)
         if row.open or row.boundary not in self.published:
             return judgements
         for slo in self.slos:
             if not selects(slo, labels):
                 continue
-            self._rank(slo, row, request.weight, in_windows)
+            self._rank(slo, row, weight, in_windows)
             if self.judged_at[slo.name] == row.boundary:
                 judgements[slo.name] = judgement = judge(slo, row, request.boundaries)
                 missed = next((each.missed[slo.name] for each in request.flights if slo.name in each.missed), None)
                 if missed is not None and not judgement.failed:
                     judgements[slo.name] = judgement._replace(good=False, failed=(missed,))
-                self._count_judgement(slo, row, judgement, request.weight, in_windows, missed)
+                self._count_judgement(slo, row, judgement, weight, in_windows, missed)
         return judgements
 
     def _rank(self, slo: SLO, row: Measured, weight: int, in_windows: bool) -> None:

@@ -69,7 +69,10 @@ def test_one_file_may_hold_slos_and_profiles(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: Pod\napiVersion: v1\n", "x.yaml:1:7 kind: must be one of: SLO, SLOTemplate, SourceProfile, LogProfile, found"),
+        (
+            "kind: Pod\napiVersion: v1\n",
+            "x.yaml:1:7 kind: must be one of: SLO, SLOTemplate, SourceProfile, LogProfile, found",
+        ),
         ("apiVersion: goodput/v1\nmetadata: {}\n", "x.yaml:1:1 kind: must be given, found nothing"),
         ("a: [", "x.yaml:1:5: must be YAML"),
         ("- a\n", "x.yaml:1:1: must be a mapping"),

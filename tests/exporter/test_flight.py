@@ -60,7 +60,7 @@ def envoy(kind: str, *, start: float, at: float, identity: str = "r1", **attribu
     """One access log record made at a time, of a request that started at another."""
     known = kind != "Start"
     return {
-        "time": ns(start), "trace": f"{abs(hash(identity)):032x}" if known else "",
+        "time": ns(start), "trace": f"{abs(hash(identity)):016x}00ffffffff{abs(hash(identity)) % 2**24:06x}" if known else "",
         "span": f"{abs(hash((identity, start))) % 2**63 + 1:016x}" if known else "",
         "access_log_type": f"Downstream{kind}", "request_id": identity, "method": "POST",
         "path": "/v1/chat/completions", "emit_time": f"{ns(at) // SECOND_NS}.{ns(at) % SECOND_NS:09d}",
@@ -496,3 +496,120 @@ def test_a_limit_that_a_reload_brings_holds_for_what_is_in_flight() -> None:
     live.pipeline.reconfigure(Settings(), built_in(), Live().pipeline.tally.slos)
     live.go_on(13)
     assert live.slo["failed"] == {"completion": 1}
+
+
+# Faults that were met
+
+
+def span(kind: str, *, identity: str, start: float, end: float, state: str = "", trace: bytes = b"") -> bytes:
+    """A body with Envoy's span, or vLLM's, of a request."""
+    request = ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add()
+    spans.scope.name = "vllm.tracing.otel" if kind == "engine" else "envoy"
+    told = envoy("End", start=start, at=end, identity=identity)
+    item = spans.spans.add(
+        name="llm_request" if kind == "engine" else "ingress", kind=2, trace_state=state,
+        trace_id=trace or bytes.fromhex(str(told["trace"])), start_time_unix_nano=ns(start), end_time_unix_nano=ns(end),
+    )  # fmt: skip
+    own = bytes.fromhex(str(told["span"]))
+    item.span_id, item.parent_span_id = (b"e" + own[1:], own) if kind == "engine" else (own, b"")
+    known = {"gen_ai.request.id": f"chatcmpl-{identity}"} if kind == "engine" else {
+        "guid:x-request-id": identity, "response_flags": "-", "http.status_code": "200", "http.method": "POST",
+        "http.url": "http://gw/v1/chat/completions",
+    }  # fmt: skip
+    item.attributes.extend(KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in known.items())
+    return request.SerializeToString()
+
+
+def test_an_end_that_only_the_span_tells_is_no_miss() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0))
+    live.go_on(3.1)
+    live.pipeline.feed(
+        span("gateway", identity="r1", start=0, end=3), encoding="protobuf", transport="grpc", now_ns=ns(3.1)
+    )
+    live.go_on(4)
+    assert live.scrape().total("inference_in_flight_requests", evidence="log") == 0
+    live.go_on(30)
+    assert live.slo["failed"] == {}
+    assert (live.gateway["arrivals"], live.gateway["outcomes"]["ok"]) == (1, 1)
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_who_gave_up_after_the_limit_without_a_token_was_missed(replay: bool) -> None:
+    live = Live()
+    if replay:
+        live.pipeline = Pipeline(Settings(), built_in(), live.pipeline.tally.slos, replay=True)
+    gone = STREAM | {"response_flags": "DC"}
+    live.pipeline.feed(
+        body(envoy("Start", start=0, at=0), envoy("End", start=0, at=3, **gone),
+             envoy("Start", start=0, at=0, identity="r2"), envoy("End", start=0, at=1.9, identity="r2", **gone)),
+        encoding="protobuf", transport="grpc", now_ns=ns(3), signal="logs",
+    )  # fmt: skip
+    if replay:
+        live.pipeline.finish()
+    else:
+        live.go_on(30)
+    assert (live.slo["failed"], live.slo["unjudged"]) == ({"ttft": 1}, {"cancelled": 1})
+
+
+def test_at_the_engine_sampled_spans_stand_for_what_they_were_sampled_for() -> None:
+    live = Live()
+    for number in range(4):
+        identity = f"q{number}"
+        live.tell(
+            envoy("Start", start=0, at=0, identity=identity), envoy("End", start=0, at=1, identity=identity, **WELL)
+        )
+    for kind in ("gateway", "engine"):  # one of four is sampled
+        live.pipeline.feed(
+            span(kind, identity="q0", start=0, end=1, state="ot=th:c"), encoding="protobuf", transport="grpc",
+            now_ns=ns(1),
+        )  # fmt: skip
+    live.go_on(30)
+    boundaries = live.pipeline.report()["boundaries"]
+    assert (boundaries["end_to_end"]["arrivals"], boundaries["model"]["arrivals"]) == (4, 4)
+
+
+def test_an_engine_that_is_late_with_its_gateway_is_counted_at_the_engine() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0), envoy("End", start=0, at=1, **WELL), at=1)
+    live.go_on(30)
+    for kind in ("gateway", "engine"):
+        live.pipeline.feed(
+            span(kind, identity="r1", start=0, end=1), encoding="protobuf", transport="grpc", now_ns=ns(30)
+        )
+    live.go_on(60)
+    boundaries = live.pipeline.report()["boundaries"]
+    assert (boundaries["end_to_end"]["arrivals"], boundaries["model"]["arrivals"]) == (1, 1)
+
+
+def test_gateways_whose_clocks_differ_a_little_are_one_arrival() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0), envoy("Start", start=-0.005, at=-0.005, node="inner"), at=0.02)
+    live.tell(envoy("End", start=-0.005, at=0.99, node="inner", **WELL), envoy("End", start=0, at=1, **WELL), at=1)
+    live.go_on(20)
+    assert (live.gateway["arrivals"], sum(live.gateway["outcomes"].values())) == (1, 1)
+
+
+def test_what_waits_to_be_joined_takes_no_room_of_what_is_in_flight() -> None:
+    live = Live(join=replace(Settings().join, max_open=5))
+    for number in range(8):
+        identity = f"q{number}"
+        live.tell(
+            envoy("Start", start=0, at=0, identity=identity), envoy("End", start=0, at=1, identity=identity, **WELL)
+        )
+    live.tell(*(envoy("Start", start=1, at=1, identity=f"r{number}") for number in range(5)), at=1)
+    live.go_on(3)
+    assert live.gateway["outcomes"]["unknown"] == 0
+
+
+def test_departures_are_counted_under_the_class_of_arrival() -> None:
+    live = Live()
+    live.tell(envoy("Start", start=0, at=0, **{"inference.class": "a"}))
+    live.tell(envoy("End", start=0, at=1, **WELL, **{"inference.class": "b"}), at=1)
+    live.go_on(20)
+    text = live.scrape()
+    for klass, n in (("a", 1), ("b", None)):
+        assert text.total("inference_arrivals_total", boundary="end_to_end", **{"class": klass}) == n
+        assert text.total("inference_departures_total", boundary="end_to_end", **{"class": klass}) == n
+    assert text.total("inference_completions_total", boundary="end_to_end", **{"class": "b"}) == 1
