@@ -58,9 +58,9 @@ def body(*records: Mapping[str, str | int]) -> bytes:
 
 def envoy(kind: str, *, start: float, at: float, identity: str = "r1", **attributes: Any) -> dict[str, str | int]:
     """One access log record made at a time, of a request that started at another."""
-    known = kind != "Start"
+    known, number = kind != "Start", abs(hash(identity))
     return {
-        "time": ns(start), "trace": f"{abs(hash(identity)):016x}00ffffffff{abs(hash(identity)) % 2**24:06x}" if known else "",
+        "time": ns(start), "trace": f"{number:016x}00ffffffff{number % 2**24:06x}" if known else "",
         "span": f"{abs(hash((identity, start))) % 2**63 + 1:016x}" if known else "",
         "access_log_type": f"Downstream{kind}", "request_id": identity, "method": "POST",
         "path": "/v1/chat/completions", "emit_time": f"{ns(at) // SECOND_NS}.{ns(at) % SECOND_NS:09d}",
