@@ -463,9 +463,10 @@ class _Meter:
         own = next((place for place, row in enumerate(rows) if row[record.FIRST_TOKEN] != MISSING), None)
         if own is not None:
             self._own_first_token(measured, rows, own, engines, ended)
+        elif any(row[record.SILENT] == 1 for row in rows):
+            measured.silent = True
         else:
             self._derived_first_token(measured, rows, engines)
-        measured.silent = measured.first_token_ns is None and any(row[record.SILENT] == 1 for row in rows)
 
     def _own_first_token(
         self, measured: Measured, rows: Sequence[Row], own: int, engines: Sequence[Engine], ended: Instant | None
