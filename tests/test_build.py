@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 IN_CI = os.environ.get("CI") == "true"
-PACKAGES = ("exporter", "slo_rules")
+PACKAGES = ("exporter", "slo_rules", "dashboards")
 KINDS = (".py", ".pxd", ".typed", ".yaml", ".csv", ".json")
 
 
@@ -44,7 +44,7 @@ def test_ci_tests_the_build_it_asked_for(hot_module: str) -> None:
     assert compiled == (os.environ.get("GOODPUT_EXPORTER_PURE") != "1")
 
 
-def test_the_wheel_holds_the_two_packages_and_no_c() -> None:
+def test_the_wheel_holds_the_packages_and_no_c() -> None:
     try:
         files = metadata.distribution("goodput-exporter").files
     except metadata.PackageNotFoundError:
