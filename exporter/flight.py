@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from exporter import record
 from exporter.histogram import slot_of_ns
 from exporter.join import MAX_GATEWAYS, Fingerprints, mark_of
+from exporter.logs import flight_key
 from exporter.profile import RECORDS
 from exporter.record import ENDING, MISSING, STARTED
 from exporter.tree import Row
@@ -29,9 +30,8 @@ NEAR_NS: Final = 100_000_000
 
 SLACK_NS: Final = 1_000_000_000
 """How much longer than its flush interval an end is waited for."""
-
-
 MAX_IDLE_DUES: Final = 1000
+"""Entries of `Flights.dues` beyond two a flight that may speak of flights that have ended."""
 
 
 class Limit(NamedTuple):
@@ -217,7 +217,7 @@ class Flights:
 
     def end_by_span(self, row: Sequence[int]) -> None:
         """A gateway's span has ended, and with it what its records tell of, should the last of them be lost."""
-        for key in keys_of(row):
+        for key in keys_of(row) if self.known else ():
             flight = self.flights.get(key)
             if flight is not None and row[record.ENDED] != MISSING:
                 flight.over_ns = row[record.ENDED]
@@ -371,7 +371,6 @@ class Waiting:
 
 
 def keys_of(node: Sequence[int]) -> tuple[int, ...]:
-    """The keys under which records may tell of a gateway's span (as in `exporter.logs`)."""
-    own = hash((node[record.TRACE_LO], node[record.SPAN]))
-    identity = node[record.REQUEST_ID]
-    return (own,) if identity == MISSING else (own, hash((identity, node[record.START])))
+    """The keys under which records may tell of a gateway's span: by its ids, or by its request id and start."""
+    trace, span, identity = node[record.TRACE_LO], node[record.SPAN], node[record.REQUEST_ID]
+    return flight_key(MISSING, MISSING, trace, span), flight_key(identity, node[record.START], trace, span)

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from exporter import record
-from exporter.record import MISSING, WEIGHT_ONE
+from exporter.record import MISSING
 from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.vocabulary import FATES
 
@@ -418,8 +418,7 @@ def _runs_around(outer: Row, inner: Row) -> bool:
 def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:
     """One row from a span's and that of the log record of its end: the log says what the span does not.
 
-    Logs are kept of every request, so whatever the span was sampled for, it stands for one. A span of no profile says
-    who is around it, and nothing more.
+    A span of no profile says who is around it, and nothing more.
     """
     known = span[record.ROLE] != MISSING
     row = [mine if mine != MISSING else theirs for mine, theirs in zip(span, log, strict=True)]
@@ -430,7 +429,6 @@ def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:
     row[record.CALL] = max(span[record.CALL], log[record.CALL])
     row[record.FATE] = span[record.FATE]
     row[record.RECORD] = record.TOLD_TWICE if known else log[record.RECORD]
-    row[record.WEIGHT] = WEIGHT_ONE
     return row
 
 

@@ -8,10 +8,8 @@ pod template is applied as a Pod, too.
 import json
 import os
 import shutil
-import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -24,6 +22,7 @@ import yaml
 
 from tests.deploy.manifests import CRDS, Object, name, objects, templates
 from tests.deploy.test_helm import CASES, made
+from tests.e2e.programs import free_port, until
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = os.environ.get("GOODPUT_KUBE_APISERVER", "")
@@ -97,23 +96,11 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
             stack.callback(program.wait)
             stack.callback(program.kill)
         found = Api(port)
-        end_s = time.monotonic() + START_LIMIT_S
-        until(found.ready, end_s)
+        until("the API server", found.ready, START_LIMIT_S)
         for path in CRDS.glob("*.yaml"):
             found.apply(yaml.safe_load(path.read_text(encoding="utf-8")))
-        until(lambda: knows_monitors(found), end_s)
+        until("the kinds of the operator", lambda: knows_monitors(found), START_LIMIT_S)
         yield found
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-def until(condition: Any, end_s: float) -> None:
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.2)
 
 
 def knows_monitors(api: Api) -> bool:

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -23,6 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from tests.e2e.programs import free_port
 
 ROOT = Path(__file__).parents[2]
 USER: Final = "65532:65532"
@@ -190,8 +191,3 @@ def given(image: Image, files: dict[str, bytes]) -> Iterator[str]:
     finally:
         for name in files:
             (folder / name).unlink()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])

@@ -43,12 +43,16 @@ class Cluster:
         file.unlink()
 
 
+class NotUnderstood(Exception):
+    """A command that the README does not give."""
+
+
 def docker(arguments: list[str], _: Cluster) -> None:
     match arguments:
         case ["build", "-f", file, "-t", image, "--push", context] if (Path(context) / file).is_file():
             print(f"built and pushed {image}")
         case _:
-            raise NotImplementedError
+            raise NotUnderstood
 
 
 def helm(arguments: list[str], cluster: Cluster) -> None:
@@ -64,7 +68,7 @@ def helm(arguments: list[str], cluster: Cluster) -> None:
                         cluster.put(one)
             print(next(text for where, text in texts.items() if where.endswith("NOTES.txt")))
         case _:
-            raise NotImplementedError
+            raise NotUnderstood
 
 
 def kubectl(arguments: list[str], cluster: Cluster) -> None:
@@ -77,12 +81,12 @@ def kubectl(arguments: list[str], cluster: Cluster) -> None:
         case ["port-forward", "service/grafana", ports]:
             print(f"Forwarding from 127.0.0.1:{ports.partition(':')[0]}")
         case _:
-            raise NotImplementedError
+            raise NotUnderstood
 
 
 if __name__ == "__main__":
     program, folder, *rest = sys.argv[1:]
     try:
         {"docker": docker, "helm": helm, "kubectl": kubectl}[program](rest, Cluster(Path(folder)))
-    except NotImplementedError:
+    except NotUnderstood:
         sys.exit(f"{program} {' '.join(rest)}: not understood")

@@ -18,7 +18,7 @@ from exporter.pipeline import Pipeline
 from exporter.receive import Signal
 from exporter.replay import bodies, feed, rows_of
 from exporter.serve import Files, read_files
-from tests.exporter.truth import ttft_ms
+from tests.exporter.truth import pairs_of, spans_of, ttft_ms
 
 Row = dict[str, Any]
 SECOND_NS: Final = 1_000_000_000
@@ -134,11 +134,11 @@ def test_every_request_is_counted_once_sampled_or_not(
 
 def test_the_first_token_at_the_gateway_is_the_clients(data: Path) -> None:
     replay = Replay(data, "envoy-accesslog-vllm")
-    rows = {row["trace_id"]: row for row in replay.rows}
+    spans = spans_of(data / "captures" / "envoy-accesslog-vllm")
     streams = [sent for sent in replay.truth if sent["outcome"] == "ok" and sent["status"] == 200 and sent["stream"]]
-    ratios = [ttft_ms(sent) / (rows[sent["trace_id"]]["ttft_s"] * 1000) for sent in streams if sent["trace_id"] in rows]
-    assert len(streams) == 126
-    assert len(ratios) == 124  # two streams were sent without a traceparent
+    pairs = [pair for pair in pairs_of(replay.rows, replay.truth, spans) if pair.sent in streams]
+    ratios = [ttft_ms(sent) / (row["ttft_s"] * 1000) for row, sent in pairs]
+    assert len(streams) == len(ratios) == 126
     assert 1 <= median(ratios) <= 1.01
     assert {row["first_token_from"] for row in replay.rows if row["ttft_s"] is not None} == {"byte"}
 

@@ -202,7 +202,7 @@ class _Matcher:
             waiting = left
 
     def _by_caller(self, row: Row) -> Sent | None:
-        return self.by_caller.get((row["trace_id"], self.parents[row["trace_id"], row["span_id"]]))
+        return self.by_caller.get((row["trace_id"], self.parents.get((row["trace_id"], row["span_id"]), "")))
 
     def _by_trace(self, row: Row) -> Sent | None:
         return self.by_trace.get(row["trace_id"])
