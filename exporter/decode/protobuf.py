@@ -249,7 +249,7 @@ class Decoder:
                 state_length = stop - self.at
                 self.at = stop
             elif tag == 0x60:  # dropped_events_count = 12
-                dropped = self.int32(end)
+                dropped = self.varint(end) & 0xFFFFFFFF
             elif tag == 0x5A or tag == 0x6A:  # events = 11, links = 13
                 self.at = self.length(end)
                 more = True
