@@ -8,6 +8,8 @@ HOT: Final = (
     "recognise",
     "tree",
     "join",
+    "script",
+    "express",
     "align",
     "measure",
     "histogram",

@@ -66,6 +66,8 @@ class Offsets:
 
     def __init__(self) -> None:
         self.pairs: dict[tuple[int, int], dict[int, Bound]] = {}
+        self.version = 0
+        """Goes up with every change of a bound."""
 
     def observe(self, observation: Observation) -> None:
         """Tighten the bound of one pair."""
@@ -75,7 +77,10 @@ class Offsets:
         buckets = self.pairs.setdefault(pair, {})
         bucket = observation.time_ns // BUCKET_NS
         old = buckets.get(bucket, UNKNOWN)
-        buckets[bucket] = Bound(_tighter(max, old.low, observation.low), _tighter(min, old.high, observation.high))
+        new = Bound(_tighter(max, old.low, observation.low), _tighter(min, old.high, observation.high))
+        if new != old:
+            buckets[bucket] = new
+            self.version += 1
 
     def forget(self, before_ns: int) -> None:
         """Drop what is older than the memory at `before_ns`."""
@@ -83,6 +88,7 @@ class Offsets:
         for pair, buckets in list(self.pairs.items()):
             for bucket in [bucket for bucket in buckets if bucket < oldest]:
                 del buckets[bucket]
+                self.version += 1
             if not buckets:
                 del self.pairs[pair]
 

@@ -21,7 +21,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from exporter import record
 from exporter.record import MISSING
@@ -65,6 +65,17 @@ class Gathering:
         """Span ids of jobs that were given out as open."""
 
 
+class Front(Protocol):
+    """Another place where traces wait."""
+
+    open: int
+    stored: int
+
+    def give_oldest(self, due: int) -> Gathering | None:
+        """Put the trace there that waits longest into the table, if it is looked at before `due`."""
+        ...
+
+
 class Marks:
     """A set of 64-bit numbers other than 0 in an open table: 8 to 32 bytes each, where a `set` takes 60 or more."""
 
@@ -77,14 +88,16 @@ class Marks:
     def __contains__(self, mark: int) -> bool:
         return self.table[self.place(mark)] == mark
 
-    def add(self, mark: int) -> None:
-        """Put a number in."""
+    def put(self, mark: int) -> bool:
+        """Put a number in; whether it was not there."""
         place = self.place(mark)
-        if self.table[place] != mark:
-            self.table[place] = mark
-            self.count += 1
-            if self.count > self.limit:
-                self.grow()
+        if self.table[place] == mark:
+            return False
+        self.table[place] = mark
+        self.count += 1
+        if self.count > self.limit:
+            self.grow()
+        return True
 
     def place(self, mark: int) -> int:
         """Where the number stands, or would."""
@@ -116,10 +129,20 @@ class Fingerprints:
 
     def add(self, mark: int) -> bool:
         """Whether the mark is new."""
-        if mark in self.young or mark in self.old:
+        return mark not in self.old and self.young.put(mark)
+
+    def add_row(self, rows: memoryview, base: int) -> bool:
+        """Whether the span of the row that begins at `base` is new."""
+        mark = mark_at(rows, base)
+        if self.old.table[self.old.place(mark)] == mark:
             return False
-        self.young.add(mark)
-        return True
+        return self.young.put(mark)
+
+    def touch(self, rows: memoryview, base: int) -> int:
+        """Bring near where the span of a row would stand."""
+        mark = mark_at(rows, base)
+        young, old = self.young, self.old
+        return int(young.table[(mark >> 20) & young.mask] & 1) + int(old.table[(mark >> 20) & old.mask] & 1)
 
     def __contains__(self, mark: int) -> bool:
         return mark in self.young or mark in self.old
@@ -151,6 +174,10 @@ class Table:
         """Traces, or groups of traces, that wait."""
         self.stored = 0
         """Rows that wait."""
+        self.telling = False
+        """Whether somebody wants to know what was done with, and clears these lists:"""
+        self.forgotten_keys: list[int] = []
+        self.forgotten_ids: list[int] = []
 
     # In.
 
@@ -292,10 +319,21 @@ class Table:
                 gathering.due = NEVER
                 yield from self._take(gathering, now - self.grace_ns, now - self.max_age_ns)
 
-    def evict(self) -> Iterator[Path]:
-        """The oldest requests, as long as more than `max_open` traces wait, or more spans than they should have."""
-        while self.open > self.max_open or self.stored > self.max_open * ROWS_PER_TRACE:
-            yield from self._close(next(iter(self.gatherings.values())), NEVER)
+    def evict(self, front: "Front | None" = None) -> Iterator[Path]:
+        """The oldest requests, as long as more than `max_open` traces wait, or more spans than they should have.
+
+        `front`: where more of them wait.
+        """
+        while self._crowded(front):
+            gathering = next(iter(self.gatherings.values()), None)
+            older = None if front is None else front.give_oldest(NEVER if gathering is None else gathering.due)
+            oldest = older or gathering
+            yield from () if oldest is None else self._close(oldest, NEVER)
+
+    def _crowded(self, front: "Front | None") -> bool:
+        traces = self.open + (0 if front is None else front.open)
+        rows = self.stored + (0 if front is None else front.stored)
+        return traces > self.max_open or rows > self.max_open * ROWS_PER_TRACE
 
     def finish(self) -> Iterator[Path]:
         """All that is left, at the end of the input; jobs still in a queue are given out as open."""
@@ -384,6 +422,9 @@ class Table:
             self.traces_of.pop(identity, None)
         gathering.due = MISSING
         self.open -= 1
+        if self.telling:
+            self.forgotten_keys += gathering.keys
+            self.forgotten_ids += gathering.ids
 
 
 def nest_tellings(rows: Iterable[Row]) -> None:
@@ -444,8 +485,19 @@ def trace_key(high: int, low: int) -> int:
 
 def fingerprint(row: Sequence[int]) -> int:
     """A hash of trace, span, start and end: what makes two deliveries of one span alike."""
+    return mark_at(memoryview(array("q", row[: record.END + 1])), 0)
+
+
+def mark_at(rows: memoryview, base: int) -> int:
+    """The fingerprint of the row that begins at `base` of a flat array: of all its first cells but the parent."""
     mark = SEED
-    for cell in (record.TRACE_HI, record.TRACE_LO, record.SPAN, record.START, record.END):
-        mark = (mark ^ (row[cell] & MASK)) * ODD & MASK
-        mark ^= mark >> 29
+    for cell in range(6):
+        if cell != 3:
+            mark = (mark ^ (rows[base + cell] & MASK)) * ODD & MASK
+            mark ^= mark >> 29
     return mark or ODD
+
+
+def seed() -> int:
+    """The number that makes the hashes of this process its own."""
+    return SEED

@@ -23,19 +23,22 @@ from exporter.decode import columns
 from exporter.decode.columns import Batch
 from exporter.decode.jsonbody import to_protobuf
 from exporter.decode.protobuf import Decoder
+from exporter.express import Act, Express
 from exporter.flight import Flight
 from exporter.gauges import Flow, Gauges
-from exporter.join import Table, trace_key
+from exporter.join import NEVER, Table, trace_key
 from exporter.judge import Judgement
 from exporter.logs import UNIDENTIFIED, LogRecogniser
 from exporter.measure import GATEWAY_SEEN, Measured, Request, Rules, measure, observations
 from exporter.profile import SourceProfile
 from exporter.receive import Encoding, Receipt, Signal, Transport
 from exporter.recognise import Recogniser, Strings, wanted_by
+from exporter.recording import Unusual
 from exporter.record import IGNORED, MISSING, UNRECOGNISED, WEIGHT_ONE
+from exporter.rehearse import rehearse
 from exporter.report import report
 from exporter.tally import Evaluations, Tally, ended_at
-from exporter.tree import GATEWAY, Path, Row
+from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.slo import SLO
 from slo_rules.units import SECOND_NS
 from slo_rules.vocabulary import FATES
@@ -50,6 +53,8 @@ MAX_HELD: Final = 200_000
 MAX_ROUTES: Final = 10_000
 DUE_AT_ONCE: Final = 500
 """Requests in flight that are looked at in one go for having missed a limit: if a server hangs all are due at once."""
+HANDED_AT_ONCE: Final = 64
+"""Traces that go the general way before it is tried to learn from them."""
 MESSAGES: Final = 3
 """Refused spans that are spelt out to their sender; the rest are counted."""
 
@@ -83,7 +88,8 @@ class Pipeline:
         self.gauges = Gauges(settings.sources.scrape, self._looks_back_ns)
         self.routes: set[int] = set()
         self.gateway_seen = False
-        self.pending: list[tuple[int, int, int, int, Path]] = []
+        self.pending: list[tuple[int, int, int, int, int, Path | int]] = []
+        """In a replay, what is measured when it can be: paths, and slots of `express`."""
         self.held: dict[int, list[Request]] = {}
         self.held_count = 0
         self.undecided = 0
@@ -97,11 +103,32 @@ class Pipeline:
         self.now_ns = 0
         self.turned_ns = 0
         self.settled_ns = 0
+        self._new_express()
+
+    def _new_express(self) -> None:
+        self.express = Express(self.table, self.tally, self._plan, self._defer if self.replay else None)
+        self._stamp()
+
+    def _stamp(self) -> None:
+        """Tell the short way what is known of gateways."""
+        self.express.stamp = 2 * len(self.routes) + self.gateway_seen
 
     @property
     def fates(self) -> Counter[str]:
         """What became of the spans."""
+        for fate, count in self.express.fates_so_far():
+            self.table.fates[fate] += count
         return self.table.fates
+
+    @property
+    def open(self) -> int:
+        """Traces, or groups of traces, that wait for more spans."""
+        return self.express.open + self.table.open
+
+    @property
+    def stored(self) -> int:
+        """Spans that wait."""
+        return self.express.stored + self.table.stored
 
     def _configure(self, settings: Settings, profiles: Sequence[SourceProfile]) -> None:
         self.settings = settings
@@ -136,6 +163,8 @@ class Pipeline:
     def reconfigure(self, settings: Settings, profiles: Sequence[SourceProfile], slos: Sequence[SLO]) -> None:
         """Go on with other settings. What waits to be joined stays, counters do not go back."""
         names = [profile.name for profile in self.profiles]
+        self.express.hand_over_all()
+        self.fates  # noqa: B018  (takes over what is counted there)
         self._configure(settings, profiles)
         places = {profile.name: place for place, profile in enumerate(self.profiles)}
         self.table.widen(self.recogniser.width, [places.get(name, UNRECOGNISED) for name in names])
@@ -148,6 +177,7 @@ class Pipeline:
                 flight.again_ns = None
                 self.tally.watch(flight, self.now_ns, in_windows=self._recent)
         self.gauges.reconfigure(settings.sources.scrape, self._looks_back_ns)
+        self._new_express()
 
     # In.
 
@@ -178,6 +208,27 @@ class Pipeline:
 
     def _take(self, batch: Batch, now_ns: int) -> None:
         rows = memoryview(self.recogniser.recognise(batch, self.decoder.generation, None if self.replay else now_ns))
+        if self.tally.flights.known or self.sealed is not None:
+            self.express.hand_over_all()
+            self._take_generally(rows, batch, now_ns)
+            return
+        windows = self.settings.windows
+        odd = self.express.receive(rows, batch.spans, now_ns, FUTURE_NS, windows.delay_ns, windows.lateness_ns)
+        for index in odd:
+            self._take_odd(rows, batch, index)
+        self.newest_ns = max(self.newest_ns, self.express.newest_ns)
+        if self.express.oldest_ns != NEVER:
+            self.oldest_ns = min(self.express.oldest_ns, self.oldest_ns or NEVER)
+
+    def _take_odd(self, rows: memoryview, batch: Batch, index: int) -> None:
+        """A row that the short way does not take, and what it points to."""
+        width = self.recogniser.width
+        links = self._links(batch, index)
+        for key in links:
+            self.express.release_trace(key)
+        self.table.add(rows[index * width : (index + 1) * width], links)
+
+    def _take_generally(self, rows: memoryview, batch: Batch, now_ns: int) -> None:
         width = self.recogniser.width
         for index in range(batch.spans):
             row = rows[index * width : (index + 1) * width]
@@ -301,19 +352,54 @@ class Pipeline:
     def _advance(self, now_ns: int) -> None:
         """Seal what is ripe."""
         self.now_ns = self.tally.now_ns = self.newest_ns if self.replay else now_ns
-        for path in self.table.seal(self.now_ns):
+        self._seal(self.now_ns, self.table.seal)
+        for path in self.table.evict(self.express):
             self._resolve(path)
-        for path in self.table.evict():
-            self._resolve(path)
+        self.express.forget()
         if self.replay:
             self._advance_replay(self.newest_ns - self.lateness_ns)
             return
         for flight in islice(self.tally.flights.due(now_ns), DUE_AT_ONCE):
             self.tally.watch(flight, now_ns, in_windows=self._recent)
 
+    def _seal(self, now_ns: int, give_out: Callable[[int], Iterable[Path]]) -> None:
+        """Seal what waits in `express`, and what `give_out` takes from the table."""
+        more = True
+        while more:
+            more = self.express.seal(now_ns, HANDED_AT_ONCE)
+            for path in give_out(now_ns):
+                self._resolve(path)
+            self._rehearse()
+            self.express.forget()
+
+    def _rehearse(self) -> None:
+        """Learn the short way for requests that came the general way."""
+        lessons, self.express.lessons = self.express.lessons, []
+        for shape, rows, whole in lessons:
+            try:
+                act = rehearse(
+                    rows, self.rules, self.offsets, whole=whole, stamp=self.express.stamp, settle=self._settle
+                )
+            except Unusual:
+                act = None
+            shape.teach(act, self.express.stamp)
+
+    def _settle(self, request: Request) -> tuple[bool, bool]:
+        """Decide what hangs on the present state; whether anything does, and whether windows still take the request."""
+        hanging = request.unmatched is not None or any(row.awaits is not None for row in request.boundaries)
+        if self.replay and self._awaited(request) is not None:
+            raise Unusual("to be held back")
+        self._decide(request)
+        if not request.boundaries:
+            raise Unusual("nothing to count")
+        return hanging, self.replay or self._in_time(request)
+
+    def _plan(self, act: Act, numbers: tuple[int, ...]) -> Any:
+        return self.tally.plan(self.tally.texts(numbers[0], numbers[1], numbers[2:]), act.boundaries)
+
     def _advance_replay(self, watermark_ns: int) -> None:
         while self.pending and self.pending[0][0] <= watermark_ns:
-            self._measure(heapq.heappop(self.pending)[-1])
+            self._measure_next()
         if watermark_ns - self.settled_ns > BUCKET_NS:
             self.settled_ns = watermark_ns
             if self.tally.last_ns is not None:  # at the end they are read as of the last end of a request
@@ -325,14 +411,13 @@ class Pipeline:
     def seal_all(self, now_ns: int) -> None:
         """Seal what still waits for spans: no more will come."""
         self._advance(now_ns)
-        for path in self.table.finish():
-            self._resolve(path)
+        self._seal(NEVER - 1, lambda _: self.table.finish())
 
     def finish(self) -> None:
         """End of the input of a replay."""
         self.seal_all(self.now_ns)
         while self.pending:
-            self._measure(heapq.heappop(self.pending)[-1])
+            self._measure_next()
         held, self.held, self.held_count = self.held, {}, 0
         for requests in held.values():
             for request in requests:
@@ -354,19 +439,36 @@ class Pipeline:
         rows = [*path.clients, *path.nodes, *(row for group in path.engines for row in group)]
         first = rows[0]
         newest_ns = max(row[record.END] for row in rows)
-        ready_ns = ((newest_ns + AHEAD_NS) // BUCKET_NS + 1) * BUCKET_NS
-        entry = (ready_ns, first[record.START], first[record.SPAN], int(path.open), path)
+        entry = (_ready(newest_ns), first[record.START], first[record.SPAN], int(path.open), 0, path)
         heapq.heappush(self.pending, entry)
+
+    def _defer(self, newest_ns: int, start_ns: int, span: int, slot: int) -> None:
+        """Measure the request in a slot of `express` when it can be."""
+        heapq.heappush(self.pending, (_ready(newest_ns), start_ns, span, 0, 1, slot))
+
+    def _measure_next(self) -> None:
+        """Measure what waits at the head of `pending`."""
+        found = heapq.heappop(self.pending)[-1]
+        if isinstance(found, Path):
+            self._measure(found)
+        elif not self.express.measure(found, self.now_ns):
+            self._rehearse()
+            rows = dict(enumerate(self.express.rows_of(found)))
+            self.express.drop(found, False)
+            for _, path in Tree(rows).paths():
+                self._measure(path)
 
     def _learn(self, path: Path) -> None:
         if path.nodes and not self.gateway_seen:
             self.gateway_seen = True
+            self._stamp()
             self._release(GATEWAY_SEEN)
         if not path.engines:
             return
         known = {node[record.ROUTE] for node in path.nodes} - self.routes - {MISSING}
         if len(self.routes) + len(known) <= MAX_ROUTES:
             self.routes |= known
+            self._stamp()
             for route in known:
                 self._release(route)
 
@@ -479,6 +581,11 @@ class Pipeline:
     def compiled(self) -> bool:
         """Whether the compiled modules are in use."""
         return compiled()
+
+
+def _ready(newest_ns: int) -> int:
+    """When all is known that bounds the clocks of a request, by the newest end of its spans."""
+    return ((newest_ns + AHEAD_NS) // BUCKET_NS + 1) * BUCKET_NS
 
 
 def _receipt(batch: Batch, reasons: dict[int, str], item: str) -> Receipt:

@@ -301,7 +301,7 @@ class Exporter:
         """Return when no request waits for more spans, and the scrapers have read all that came."""
         bodies = -1
         while bodies != self._pipeline.bodies:
-            while self._pipeline.table.open:
+            while self._pipeline.open:
                 await asyncio.sleep(_SETTLED_EVERY_S)
             bodies = self._pipeline.bodies
             await self._last_scrapes(time.monotonic())

@@ -312,9 +312,9 @@ class Tally:
 
     def labels_of(self, request: Request) -> dict[str, str]:
         """The labels of a request, as the spans give them: not yet bounded."""
-        return self._texts(request.model, request.klass, request.labels)
+        return self.texts(request.model, request.klass, request.labels)
 
-    def _texts(self, model: int, klass: int, numbers: Sequence[int]) -> dict[str, str]:
+    def texts(self, model: int, klass: int, numbers: Sequence[int]) -> dict[str, str]:
         labels = {"model": self._text(model, self.settings.labels.model_default)}
         for label, number in zip(self.settings.labels.declared, numbers, strict=True):
             labels[label.name] = self._text(number, label.default)
@@ -407,7 +407,7 @@ class Tally:
 
     def flight_of(self, row: Row, flush_ns: int) -> Flight:
         """A flight whose first record is `row`."""
-        labels = self._texts(row[record.MODEL], row[record.CLASS], row[record.LABELS :])
+        labels = self.texts(row[record.MODEL], row[record.CLASS], row[record.LABELS :])
         klass = self._within_bounds("class", labels["class"])
         lag_ns = 0 if row[record.EMITTED] == MISSING else row[record.SEEN] - row[record.EMITTED]
         limits = self._limits(row, row[record.ARRIVED])
@@ -567,6 +567,37 @@ class Tally:
         slot = slot_of_ns(ns)
         distribution.add(ns, slot, weight)
         moment.add(number, slot, weight)
+
+    # TEMPORARY
+    epoch = 0
+
+    def plan(self, texts, boundaries):
+        return texts, boundaries
+
+    def count_sheet(self, plan, cells, weight, now_ns, in_windows, joined, unmatched, negative):
+        from exporter import sheet as S
+        from exporter.measure import Interval
+        from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, PHASES
+        texts, boundaries = plan
+        rows = []
+        N = lambda v: None if v == MISSING else v
+        for k, name in enumerate(boundaries):
+            c = [cells[i] for i in range(k * S.WIDTH, (k + 1) * S.WIDTH)]
+            row = [MISSING] * 60
+            row[0], row[1], row[2] = c[0], c[1], c[2]
+            row[record.START], row[record.END] = c[S.BEGAN], c[S.ENDED]
+            if c[S.EVIDENCE] == EVIDENCES.index("span"):
+                row[record.ROLE] = QUEUE; row[record.ENQUEUED] = 1
+            rows.append(Measured(boundary=name, row=row, arrived_ns=N(c[S.ARRIVED]), ended_ns=c[S.ENDED],
+                ttft=None if c[S.TTFT] == MISSING else Interval(c[S.TTFT], N(c[S.TTFT_ERROR])), tpot_ns=N(c[S.TPOT]),
+                completion=None if c[S.COMPLETION] == MISSING else Interval(c[S.COMPLETION], N(c[S.COMPLETION_ERROR])),
+                ttft_applies=bool(c[S.TTFT_APPLIES]), tpot_applies=bool(c[S.TPOT_APPLIES]), silent=bool(c[S.SILENT]),
+                first_token_from=None if c[S.SOURCE] == MISSING else FIRST_TOKEN_SOURCES[c[S.SOURCE]],
+                outcome=OUTCOMES[c[S.OUTCOME]], input=N(c[S.INPUT]), output=N(c[S.OUTPUT]), cached=N(c[S.CACHED]),
+                items=N(c[S.ITEMS]), phases={p: v for p, v in zip(PHASES, c[S.PHASES_FROM:]) if v != MISSING}))
+        request = Request(boundaries=rows, model=MISSING, klass=MISSING, labels=(), weight=weight, seen_ns=0, whole=joined == 0,
+            negative=negative, unmatched=None if unmatched < 0 else ("client", "engine")[unmatched], texts=texts)
+        self.count(request, now_ns, in_windows=in_windows)
 
     # Judging.
 

@@ -397,7 +397,7 @@ class _Scrape:
         yield self.family("goodput_exporter_label_overflow_total", over)
         joined = (Point((result,), counts.joined[result]) for result in ("whole", "partial", "evicted"))
         yield self.family("goodput_exporter_requests_joined_total", joined)
-        yield self.family("goodput_exporter_open_requests", [Point((), pipeline.table.open)])
+        yield self.family("goodput_exporter_open_requests", [Point((), pipeline.open)])
         yield self.family("goodput_exporter_open_requests_limit", [Point((), pipeline.table.max_open)])
         yield self.family("goodput_exporter_series", self._series_counts())
         yield self.family("goodput_exporter_unbalanced_requests", self._unbalanced())

@@ -1,0 +1,138 @@
+# Types for the compiled build; express.py is the program.
+cimport cython
+
+from exporter.join cimport Fingerprints
+from exporter.script cimport Script
+
+cdef unsigned long long SEED
+cdef unsigned long long ODD
+cdef unsigned long long MASK
+cdef long long MISSING
+
+cdef class Places:
+    cdef readonly Py_ssize_t count
+    cdef Py_ssize_t mask
+    cdef long long[::1] cells
+
+    @cython.locals(cells="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
+    cdef long long find(self, long long key)
+    @cython.locals(mixed="unsigned long long")
+    cdef Py_ssize_t home(self, unsigned long long key)
+    cdef long long touch(self, long long key)
+    @cython.locals(cells="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
+    cpdef void put(self, long long key, long long place) except *
+    @cython.locals(cells="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t, hole=Py_ssize_t)
+    cpdef void remove(self, long long key) except *
+    @cython.locals(old="long long[::1]", size=Py_ssize_t, at=Py_ssize_t)
+    cdef void grow(self) except *
+
+cdef class Queue:
+    cdef long long[::1] ring
+    cdef long long[::1] heap
+    cdef Py_ssize_t head, tail, size
+
+    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    cpdef void push(self, long long time, long long place) except *
+    @cython.locals(time="long long")
+    cpdef long long first(self)
+    @cython.locals(at=Py_ssize_t)
+    cpdef long long pop(self)
+    @cython.locals(old="long long[::1]", mask=Py_ssize_t, count=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t)
+    cdef void grow_ring(self) except *
+    @cython.locals(old="long long[::1]", heap="long long[::1]", at=Py_ssize_t, above=Py_ssize_t)
+    cdef void push_heap(self, long long time, long long place) except *
+    @cython.locals(heap="long long[::1]", found="long long", time="long long", place="long long",
+                   size=Py_ssize_t, at=Py_ssize_t, below=Py_ssize_t)
+    cdef long long pop_heap(self)
+
+cdef class Planned:
+    cdef long long[::1] numbers
+    cdef readonly object plan
+    cdef readonly long long epoch
+
+cdef class Act:
+    cdef readonly Script script
+    cdef readonly long long stamp
+    cdef readonly bint opened, halfway, covering, in_windows
+    cdef long long[::1] fates, sheet, stores, copies, labels
+    cdef Py_ssize_t stored, copied, labelled
+    cdef readonly Py_ssize_t end, first
+    cdef readonly tuple boundaries
+    cdef readonly long long weight, negative
+    cdef readonly int joined, unmatched
+    cdef readonly dict plans
+
+cdef class Shape:
+    cdef long long[::1] look
+    cdef readonly list acts
+    cdef readonly long long misses, hopeless
+
+cdef class Express:
+    cdef readonly object table, tally, plan, defer
+    cdef readonly bint replay
+    cdef readonly Fingerprints fingerprints
+    cdef readonly Py_ssize_t width, stride
+    cdef long long[::1] varying, fixed, cells, free_rows, slots, free_slots, kinds, kind_of, places, look, fates
+    cdef Py_ssize_t rows_free, slots_free, kinds_known, looked
+    cdef readonly Places traces, ids
+    cdef readonly Queue queue
+    cdef readonly dict shapes
+    cdef public list odd, lessons
+    cdef public long long stamp
+    cdef readonly long long grace_ns, max_age_ns
+    cdef readonly long long open, stored, newest_ns, oldest_ns
+
+    @cython.locals(index=Py_ssize_t, base=Py_ssize_t, end="long long")
+    cpdef list receive(self, long long[::1] rows, Py_ssize_t count, long long now_ns, long long future_ns,
+                       long long delay_ns, long long lateness_ns)
+    @cython.locals(index=Py_ssize_t, base=Py_ssize_t, found="long long")
+    cdef void touch(self, long long[::1] rows, Py_ssize_t count) except *
+    cpdef long long key(self, unsigned long long high, unsigned long long low)
+    @cython.locals(key="long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
+                   fits=bint, owner="long long")
+    cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
+    @cython.locals(slot="long long", at=Py_ssize_t, slots="long long[::1]")
+    cdef long long begin(self, long long key, long long high, long long low, long long seen) except -1
+    @cython.locals(place=Py_ssize_t, cells="long long[::1]", varying="long long[::1]", at=Py_ssize_t,
+                   index=Py_ssize_t, slots="long long[::1]", seen="long long")
+    cdef void store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except *
+    @cython.locals(fixed="long long[::1]", varying="long long[::1]", kinds="long long[::1]", size=Py_ssize_t,
+                   given="long long", index=Py_ssize_t, mixed="long long", mask=Py_ssize_t, at=Py_ssize_t,
+                   number=Py_ssize_t, place=Py_ssize_t, same=bint)
+    cdef long long kind(self, long long[::1] rows, Py_ssize_t base) except -2
+    @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
+    cdef long long new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
+    cdef long long mix(self, unsigned long long mixed, long long cell)
+    cpdef void drop(self, Py_ssize_t slot, bint known) except *
+    @cython.locals(at=Py_ssize_t, slots="long long[::1]", index=Py_ssize_t, identity="long long")
+    cdef void unlist(self, Py_ssize_t slot) except *
+    @cython.locals(handed=Py_ssize_t, place="long long", slot=Py_ssize_t)
+    cpdef bint seal(self, long long now, Py_ssize_t most) except *
+    @cython.locals(at=Py_ssize_t, due="long long", expiry="long long", shape=Shape, act=Act)
+    cdef bint seal_slot(self, Py_ssize_t slot, long long now) except -1
+    @cython.locals(place=Py_ssize_t)
+    cdef void put_off(self, Py_ssize_t slot, Act act) except *
+    @cython.locals(shape=Shape, act=Act, fits=bint)
+    cpdef bint measure(self, Py_ssize_t slot, long long now) except -1
+    cdef void miss(self, Py_ssize_t slot, Shape shape, bint whole) except *
+    @cython.locals(mixed="long long", shape=Shape)
+    cdef Shape shape_of(self, Py_ssize_t slot)
+    @cython.locals(index=Py_ssize_t)
+    cdef bint looks_like(self, Shape shape) except -1
+    @cython.locals(at=Py_ssize_t, cells="long long[::1]", places="long long[::1]", index=Py_ssize_t, row=Py_ssize_t,
+                   start="long long", end="long long", to=Py_ssize_t, before=Py_ssize_t)
+    cdef bint arrange(self, Py_ssize_t slot) except -1
+    @cython.locals(cells="long long[::1]", places="long long[::1]", look="long long[::1]", mixed="long long",
+                   at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
+                   span="long long", parent="long long", link="long long", identity="long long", sequence="long long",
+                   parent_is="long long", parent_as="long long", link_is="long long", identity_as="long long",
+                   sequence_as="long long")
+    cdef long long describe(self, Py_ssize_t count)
+    @cython.locals(cells="long long[::1]", places="long long[::1]", sheet="long long[::1]", index=Py_ssize_t,
+                   planned=Planned)
+    cdef void count(self, Py_ssize_t slot, Act act, long long now) except *
+    @cython.locals(mixed="long long", index=Py_ssize_t, planned=Planned)
+    cdef Planned planned(self, Act act)
+    cdef long long label(self, Act act, Py_ssize_t index) except? -1
+    @cython.locals(index=Py_ssize_t)
+    cdef bint fits(self, Act act, Planned planned) except -1

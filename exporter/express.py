@@ -1,0 +1,827 @@
+"""The short way from spans to counts, for requests like those that came before.
+
+Most requests of a service look alike: the same spans by the same emitters, hanging together in the same way, and only
+ids, times and token counts differ. Those wait here, in flat arrays; when a request is whole, its *shape* (which kinds of
+spans there are, and which ids are the same) leads to an `Act`, the tape of what joining and measuring did with an
+earlier one, which is played for its numbers (`exporter.script`). The rules are not here: they are in `exporter.tree`
+and `exporter.measure`, which every new shape goes through twice before it has an act (`exporter.rehearse`).
+
+What is unusual goes the general way, through `exporter.join`: spans with links, traces that share a request id, jobs
+that are still in a queue, several requests in one trace, log records, shapes that were not seen before, numbers for
+which no act holds. The trace is then *handed over*, and stays there.
+
+What must stay true
+    A trace is in one place: here, or in the table, which is then noted here by `ELSEWHERE`.
+    What is given out or counted, and when, is what the table would have given out.
+    Spans choose ids, times and kinds: all that grows with them has a bound.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from exporter import record
+from exporter.join import Fingerprints, Gathering, Table, seed, trace_key
+from exporter.record import MISSING
+from exporter.script import Script
+from slo_rules.vocabulary import FATES
+
+VARYING: Final = (
+    record.START, record.END, record.SEEN, record.SPAN, record.PARENT, record.LINK, record.REQUEST_ID,
+    record.SEQUENCE_ID, record.ARRIVED, record.ENQUEUED, record.DEQUEUED, record.DISPATCHED, record.SCHEDULED,
+    record.FIRST_TOKEN, record.LAST_TOKEN, record.ENDED, record.INPUT, record.OUTPUT, record.CACHED, record.ITEMS,
+    record.MODEL, record.CLASS,
+)  # fmt: skip
+"""The cells of a row that differ from one request to the next; the declared labels follow."""
+FIXED: Final = tuple(cell for cell in range(2, record.LABELS) if cell not in VARYING)
+"""The others, but for the trace id: together with which cells there are, they make a *kind* of span."""
+PARENTS: Final = 5
+"""Cells that tell of one row of a shape how its ids stand to those of the others."""
+
+MOST_KINDS: Final = 8192
+MOST_SHAPES: Final = 8192
+MOST_PLANS: Final = 16_384
+MOST_ACTS: Final = 16
+"""Of one shape."""
+REHEARSED_AT_ONCE: Final = 8
+SEED: Final = seed()
+ODD: Final = 0x9E3779B97F4A7C15
+MASK: Final = 0xFFFFFFFFFFFFFFFF
+ELSEWHERE: Final = -2
+"""In place of a slot: the table has it."""
+
+
+class Places:
+    """A mapping of 64-bit numbers to places in an open table. 0 is no key."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mask = 1023
+        self.cells = memoryview(array("q", bytes(16 * 1024)))
+
+    def find(self, key: int) -> int:
+        """The place of a key, -1 where there is none."""
+        cells, mask = self.cells, self.mask
+        at = self.home(key)
+        while cells[2 * at] != 0:
+            if cells[2 * at] == key:
+                return int(cells[2 * at + 1])
+            at = (at + 1) & mask
+        return -1
+
+    def home(self, key: int) -> int:
+        """Where a key stands if nothing is in its way."""
+        return (((key & MASK) ^ SEED) * ODD & MASK) >> 20 & self.mask
+
+    def touch(self, key: int) -> int:
+        """Bring near where a key would stand."""
+        return int(self.cells[2 * self.home(key)] & 1)
+
+    def put(self, key: int, place: int) -> None:
+        """Set the place of a key."""
+        cells, mask = self.cells, self.mask
+        at = self.home(key)
+        while cells[2 * at] != 0 and cells[2 * at] != key:
+            at = (at + 1) & mask
+        if cells[2 * at] == 0:
+            self.count += 1
+        cells[2 * at] = key
+        cells[2 * at + 1] = place
+        if 2 * self.count > mask:
+            self.grow()
+
+    def remove(self, key: int) -> None:
+        """Forget a key. What stands behind it moves up, so no search ends too early."""
+        cells, mask = self.cells, self.mask
+        at = self.home(key)
+        while cells[2 * at] != key:
+            if cells[2 * at] == 0:
+                return
+            at = (at + 1) & mask
+        self.count -= 1
+        hole = at
+        while True:
+            at = (at + 1) & mask
+            if cells[2 * at] == 0:
+                break
+            if ((at - self.home(cells[2 * at])) & mask) >= ((at - hole) & mask):
+                cells[2 * hole] = cells[2 * at]
+                cells[2 * hole + 1] = cells[2 * at + 1]
+                hole = at
+        cells[2 * hole] = 0
+
+    def grow(self) -> None:
+        """Twice the room."""
+        old, size = self.cells, self.mask + 1
+        self.mask = 2 * size - 1
+        self.count = 0
+        self.cells = memoryview(array("q", bytes(32 * size)))
+        for at in range(size):
+            if old[2 * at] != 0:
+                self.put(old[2 * at], old[2 * at + 1])
+
+
+class Queue:
+    """Pairs of a time and a place, by time. Mostly times come in their order: then nothing is sorted."""
+
+    def __init__(self) -> None:
+        self.ring = memoryview(array("q", bytes(16 * 1024)))
+        self.head = 0
+        self.tail = 0
+        self.heap = memoryview(array("q", bytes(16 * 1024)))
+        self.size = 0
+
+    def push(self, time: int, place: int) -> None:
+        """Put a pair in."""
+        mask = len(self.ring) // 2 - 1
+        if self.tail != self.head and time < self.ring[2 * ((self.tail - 1) & mask)]:
+            self.push_heap(time, place)
+            return
+        if self.tail - self.head > mask:
+            self.grow_ring()
+            mask = len(self.ring) // 2 - 1
+        at = 2 * (self.tail & mask)
+        self.ring[at] = time
+        self.ring[at + 1] = place
+        self.tail += 1
+
+    def first(self) -> int:
+        """The earliest time, or the largest number there is."""
+        time = 0x7FFFFFFFFFFFFFFF
+        if self.tail != self.head:
+            time = self.ring[2 * (self.head & (len(self.ring) // 2 - 1))]
+        if self.size and self.heap[0] < time:
+            time = self.heap[0]
+        return time
+
+    def pop(self) -> int:
+        """Take out the place with the earliest time."""
+        at = 2 * (self.head & (len(self.ring) // 2 - 1))
+        if self.size and (self.tail == self.head or self.heap[0] < self.ring[at]):
+            return self.pop_heap()
+        self.head += 1
+        return int(self.ring[at + 1])
+
+    def grow_ring(self) -> None:
+        """Twice the room."""
+        old, mask, count = self.ring, len(self.ring) // 2 - 1, self.tail - self.head
+        self.ring = memoryview(array("q", bytes(16 * len(old))))
+        for at in range(count):
+            place = 2 * ((self.head + at) & mask)
+            self.ring[2 * at] = old[place]
+            self.ring[2 * at + 1] = old[place + 1]
+        self.head, self.tail = 0, count
+
+    def push_heap(self, time: int, place: int) -> None:
+        """A pair that comes before one which is there already."""
+        if 2 * self.size + 2 > len(self.heap):
+            old = self.heap
+            self.heap = memoryview(array("q", bytes(16 * len(old))))
+            self.heap[: len(old)] = old
+        at = self.size
+        self.size += 1
+        heap = self.heap
+        while at > 0 and time < heap[2 * ((at - 1) >> 1)]:
+            above = (at - 1) >> 1
+            heap[2 * at] = heap[2 * above]
+            heap[2 * at + 1] = heap[2 * above + 1]
+            at = above
+        heap[2 * at] = time
+        heap[2 * at + 1] = place
+
+    def pop_heap(self) -> int:
+        """The first of the heap."""
+        heap = self.heap
+        found = heap[1]
+        self.size -= 1
+        size, at = self.size, 0
+        time, place = heap[2 * size], heap[2 * size + 1]
+        below = 1
+        while below < size:
+            if below + 1 < size and heap[2 * below + 2] < heap[2 * below]:
+                below += 1
+            if heap[2 * below] >= time:
+                break
+            heap[2 * at] = heap[2 * below]
+            heap[2 * at + 1] = heap[2 * below + 1]
+            at = below
+            below = 2 * at + 1
+        heap[2 * at] = time
+        heap[2 * at + 1] = place
+        return int(found)
+
+
+class Planned:
+    """A plan (`exporter.tally`) and the labels that it is for."""
+
+    def __init__(self, numbers: tuple[int, ...], plan: Any, epoch: int) -> None:
+        self.numbers = memoryview(array("q", numbers))
+        self.plan = plan
+        self.epoch = epoch
+
+
+class Act:
+    """What is done for requests of one shape whose numbers pass the guards of one script."""
+
+    def __init__(
+        self, script: Script, *, stamp: int, opened: bool, covering: bool, fates: list[int], end: int = 0, first: int = 0,
+        boundaries: tuple[str, ...] = (), sheet: Any = (), stores: list[tuple[int, int]] = [],  # noqa: B006
+        copies: list[tuple[int, int, int]] = [], labels: list[tuple[int, int]] = [], weight: int = 0,  # noqa: B006
+        joined: int = 0, unmatched: int = -1, negative: int = 0, in_windows: bool = True,
+    ) -> None:  # fmt: skip
+        """`stores`: cell of the sheet, register. `copies`: cell of the sheet, row, cell. `labels`: row, cell."""
+        self.script = script
+        self.stamp = stamp
+        """What was known of gateways when it was recorded, -1 where that does not matter."""
+        self.opened = opened
+        """A job that is still in a queue."""
+        self.halfway = not boundaries
+        """Good only for telling whether to wait, or to leave it to the table."""
+        self.covering = covering
+        """All spans are part of the request, so it waits or goes as one."""
+        self.fates = memoryview(array("q", fates))
+        self.end = end
+        """Register of the newest end."""
+        self.first = first
+        """The outermost span."""
+        self.boundaries = boundaries
+        self.sheet = memoryview(array("q", sheet) or array("q", [0]))
+        self.stores = memoryview(array("q", [cell for store in stores for cell in store]) or array("q", [0]))
+        self.stored = len(stores)
+        self.copies = memoryview(array("q", [cell for copy in copies for cell in copy]) or array("q", [0]))
+        self.copied = len(copies)
+        self.labels = memoryview(array("q", [cell for label in labels for cell in label]))
+        self.labelled = len(labels)
+        self.weight = weight
+        self.joined = joined
+        self.unmatched = unmatched
+        self.negative = negative
+        self.in_windows = in_windows
+        self.plans: dict[int, Planned] = {}
+        """By a hash of the labels."""
+
+
+class Shape:
+    """Kinds of spans and how their ids stand to each other, with what is done for such requests."""
+
+    def __init__(self, look: list[int]) -> None:
+        self.look = memoryview(array("q", look))
+        self.acts: list[Act] = []
+        self.misses = 0
+        self.hopeless = -1
+        """The stamp under which rehearsing it failed."""
+
+    def teach(self, act: Act | None, stamp: int) -> None:
+        """Note what a rehearsal has found."""
+        if act is None or len(self.acts) >= MOST_ACTS:
+            self.hopeless = stamp
+        else:
+            self.acts.append(act)
+
+
+Lesson = tuple[Shape, list[list[int]], bool]
+"""A shape to rehearse, with the rows of a request, and whether they are all that will come."""
+
+
+class Express:
+    """The traces that wait to go the short way. Times are in the unit of the rows' SEEN."""
+
+    def __init__(
+        self, table: Table, tally: Any, plan: Callable[[Act, tuple[int, ...]], Any],
+        defer: Callable[[int, int, int, int], None] | None,
+    ) -> None:  # fmt: skip
+        """`plan` makes plans; `defer` is told when, in a replay, the request in a slot can be measured."""
+        self.table = table
+        self.tally = tally
+        self.plan = plan
+        self.defer = defer
+        self.replay = defer is not None
+        self.fingerprints: Fingerprints = table.fingerprints
+        table.telling = True
+        self.grace_ns = table.grace_ns
+        self.max_age_ns = table.max_age_ns
+        self.width = table.width
+        self.varying = memoryview(array("q", [*VARYING, *range(record.LABELS, self.width)]))
+        self.fixed = memoryview(array("q", FIXED))
+        self.stride = 1 + len(self.varying)
+        self.cells = memoryview(array("q", bytes(8 * self.stride * 256)))
+        self.free_rows = memoryview(array("q", range(0, 256 * self.stride, self.stride)))
+        self.rows_free = 256
+        self.slots = memoryview(array("q", bytes(8 * 16 * 256)))
+        self.free_slots = memoryview(array("q", range(256)))
+        self.slots_free = 256
+        self.traces = Places()
+        self.ids = Places()
+        self.queue = Queue()
+        self.kinds = memoryview(array("q", bytes(8 * (len(FIXED) + 1) * 64)))
+        self.kinds_known = 0
+        self.kind_of = memoryview(array("q", bytes(8 * 4 * MOST_KINDS)))
+        self.shapes: dict[int, Shape] = {}
+        self.places = memoryview(array("q", bytes(8 * 8)))
+        self.look = memoryview(array("q", bytes(8 * (8 * (PARENTS + 1) + 1))))
+        self.looked = 0
+        self.fates = memoryview(array("q", bytes(8 * len(FATES))))
+        self.odd: list[int] = []
+        """Of the rows received last, those that must go the general way."""
+        self.lessons: list[Lesson] = []
+        self.stamp = 0
+        self.open = 0
+        self.stored = 0
+        self.newest_ns = 0
+        self.oldest_ns = 0x7FFFFFFFFFFFFFFF
+
+    # In.
+
+    def receive(
+        self, rows: memoryview, count: int, now_ns: int, future_ns: int, delay_ns: int, lateness_ns: int
+    ) -> list[int]:
+        """Take in rows, one after the other in a flat array; gives the numbers of those that the table must take.
+
+        Fates that are known on arrival are counted and written into the rows.
+        """
+        self.touch(rows, count)
+        self.odd = []
+        for index in range(count):
+            base = index * self.width
+            end = rows[base + 5]
+            if not self.replay and end > now_ns + future_ns:
+                self.fates[3] += 1
+                continue
+            if not self.fingerprints.add_row(rows, base):
+                self.fates[4] += 1
+                continue
+            if end > self.newest_ns:
+                self.newest_ns = end
+            if rows[base + 4] < self.oldest_ns:
+                self.oldest_ns = rows[base + 4]
+            if rows[base + 7] == -1:
+                self.fates[5] += 1
+                rows[base + 38] = -1
+            elif rows[base + 7] == -2:
+                self.fates[6] += 1
+                continue
+            elif not self.replay and now_ns - end > delay_ns:
+                rows[base + 38] = 2 if now_ns - end > lateness_ns else 1
+            if not self.take(rows, base):
+                self.odd.append(index)
+        return self.odd
+
+    def touch(self, rows: memoryview, count: int) -> None:
+        """Bring near what will be looked up. A look-up waits for memory; many at once wait together."""
+        found = 0
+        for index in range(count):
+            base = index * self.width
+            found += self.traces.touch(self.key(rows[base], rows[base + 1]))
+            found += self.fingerprints.touch(rows, base)
+
+    def key(self, high: int, low: int) -> int:
+        """`join.trace_key` as a signed number other than 0."""
+        return signed((low & MASK) ^ (high * ODD & MASK)) or 1
+
+    def take(self, rows: memoryview, base: int) -> bool:
+        """Keep a row, or hand over what belongs to it; whether it was kept."""
+        key = self.key(rows[base], rows[base + 1])
+        slot = self.traces.find(key)
+        identity = rows[base + 29]
+        if identity == 0:
+            identity = 1
+        kind = -1
+        if slot != -2 and rows[base + 11] == MISSING and rows[base + 39] == MISSING:
+            kind = self.kind(rows, base)
+        at = 16 * slot
+        fits = kind >= 0 and (
+            slot < 0
+            or (self.slots[at + 3] < 8 and self.slots[at + 1] == rows[base] and self.slots[at + 2] == rows[base + 1])
+        )
+        owner = -1 if identity == MISSING else self.ids.find(identity)
+        if not fits or (owner != -1 and owner != slot):
+            self.release(key)
+            if identity != MISSING:
+                self.release_id(identity)
+            return False
+        if slot < 0:
+            slot = self.begin(key, rows[base], rows[base + 1], rows[base + 6])
+        if identity != MISSING and owner < 0:
+            self.ids.put(identity, slot)
+        self.store(slot, rows, base, kind)
+        return True
+
+    def begin(self, key: int, high: int, low: int, seen: int) -> int:
+        """A slot for a new trace."""
+        if self.slots_free == 0:
+            self.grow_slots()
+        self.slots_free -= 1
+        slot = self.free_slots[self.slots_free]
+        at = 16 * slot
+        slots = self.slots
+        slots[at] = key
+        slots[at + 1] = high
+        slots[at + 2] = low
+        slots[at + 3] = 0
+        slots[at + 4] = seen
+        slots[at + 5] = seen
+        self.traces.put(key, slot)
+        self.queue.push(seen + self.grace_ns, slot + (slots[at + 6] << 32))
+        self.open += 1
+        return int(slot)
+
+    def store(self, slot: int, rows: memoryview, base: int, kind: int) -> None:
+        """Copy what varies of a row."""
+        if self.rows_free == 0:
+            self.grow_rows()
+        self.rows_free -= 1
+        place = self.free_rows[self.rows_free]
+        cells, varying, at = self.cells, self.varying, 16 * slot
+        cells[place] = kind
+        for index in range(len(varying)):
+            cells[place + 1 + index] = rows[base + varying[index]]
+        slots = self.slots
+        slots[at + 8 + slots[at + 3]] = place
+        slots[at + 3] += 1
+        seen = rows[base + 6]
+        if seen > slots[at + 4]:
+            slots[at + 4] = seen
+        if seen < slots[at + 5]:
+            slots[at + 5] = seen
+        self.stored += 1
+
+    def kind(self, rows: memoryview, base: int) -> int:
+        """The number of the kind of a row, -1 where no more kinds are told apart."""
+        fixed, varying, kinds, size = self.fixed, self.varying, self.kinds, len(self.fixed)
+        given = 0
+        for index in range(len(varying)):
+            given = given * 2 + (0 if rows[base + varying[index]] == MISSING else 1)
+        mixed = self.mix(17, given)
+        for index in range(size):
+            mixed = self.mix(mixed, rows[base + fixed[index]])
+        mask = len(self.kind_of) - 1
+        at = mixed & mask
+        while self.kind_of[at] != 0:
+            number = self.kind_of[at] - 1
+            place = number * (size + 1)
+            same = kinds[place + size] == given
+            index = 0
+            while same and index < size:
+                same = kinds[place + index] == rows[base + fixed[index]]
+                index += 1
+            if same:
+                return int(number)
+            at = (at + 1) & mask
+        return self.new_kind(rows, base, given, at)
+
+    def new_kind(self, rows: memoryview, base: int, given: int, at: int) -> int:
+        """Number a kind that was not met before."""
+        size = len(self.fixed)
+        if self.kinds_known >= MOST_KINDS or len(self.varying) > 62:
+            return -1
+        number = self.kinds_known
+        if (number + 1) * (size + 1) > len(self.kinds):
+            self.kinds = _grown(self.kinds)
+        self.kinds_known += 1
+        place = number * (size + 1)
+        for index in range(size):
+            self.kinds[place + index] = rows[base + self.fixed[index]]
+        self.kinds[place + size] = given
+        self.kind_of[at] = number + 1
+        return number
+
+    def mix(self, mixed: int, cell: int) -> int:
+        """A step of a hash; what is the same is compared in any case."""
+        mixed = (mixed ^ (cell & 0xFFFFFFFF) ^ ((cell >> 32) & 0x7FFFFFFF)) * 0x9E3779B1
+        return (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
+
+    def grow_rows(self) -> None:
+        """Twice the room for rows."""
+        count = len(self.cells) // self.stride
+        self.cells = _grown(self.cells)
+        self.free_rows = memoryview(array("q", bytes(16 * count)))
+        for index in range(count):
+            self.free_rows[index] = (2 * count - 1 - index) * self.stride
+        self.rows_free = count
+
+    def grow_slots(self) -> None:
+        """Twice the room for traces."""
+        count = len(self.slots) // 16
+        self.slots = _grown(self.slots)
+        self.free_slots = memoryview(array("q", bytes(16 * count)))
+        for index in range(count):
+            self.free_slots[index] = 2 * count - 1 - index
+        self.slots_free = count
+
+    # To the table.
+
+    def release_trace(self, key: int) -> None:
+        """Leave the trace of a `join.trace_key` to the table."""
+        self.release(self.key(0, key & MASK))
+
+    def release(self, key: int) -> None:
+        """Leave a trace to the table, now and from now on."""
+        slot = self.traces.find(key)
+        if slot >= 0:
+            self.hand_over(slot)
+        self.traces.put(key, -2)
+
+    def release_id(self, identity: int) -> None:
+        """Leave what has a request id to the table, likewise."""
+        slot = self.ids.find(identity)
+        if slot >= 0:
+            self.hand_over(slot)
+        self.ids.put(identity, -2)
+
+    def hand_over(self, slot: int) -> int:
+        """Give a trace to the table; its key there."""
+        at, slots = 16 * slot, self.slots
+        key, rows = slots[at], self.rows_of(slot)
+        self.drop(slot, True)
+        self.traces.put(key, -2)
+        for row in rows:
+            if row[29] != MISSING:
+                self.ids.put(row[29] or 1, -2)
+            self.table.add(row)
+        return trace_key(rows[0][0], rows[0][1])
+
+    def hand_over_all(self) -> None:
+        """Give everything to the table."""
+        while self.queue.first() != 0x7FFFFFFFFFFFFFFF:
+            place = self.queue.pop()
+            slot = place & 0xFFFFFFFF
+            if self.slots[16 * slot + 6] == place >> 32:
+                self.hand_over(slot)
+
+    def forget(self) -> None:
+        """Note which traces and ids the table has done with."""
+        for key in self.table.forgotten_keys:
+            self.traces.remove(self.key(0, key & MASK))
+        for identity in self.table.forgotten_ids:
+            self.ids.remove(identity or 1)
+        self.table.forgotten_keys.clear()
+        self.table.forgotten_ids.clear()
+
+    def rows_of(self, slot: int) -> list[list[int]]:
+        """The rows of a trace, whole again, in the order of their coming."""
+        at, rows = 16 * slot, []
+        for index in range(self.slots[at + 3]):
+            place = self.slots[at + 8 + index]
+            kind = self.cells[place] * (len(self.fixed) + 1)
+            row = [MISSING] * self.width
+            row[0], row[1] = self.slots[at + 1], self.slots[at + 2]
+            for number, cell in enumerate(self.fixed):
+                row[cell] = self.kinds[kind + number]
+            for number, cell in enumerate(self.varying):
+                row[cell] = self.cells[place + 1 + number]
+            rows.append(row)
+        return rows
+
+    def drop(self, slot: int, known: bool) -> None:
+        """Free a slot and its rows; `known`: its trace and ids still lead to it."""
+        at, slots = 16 * slot, self.slots
+        if known:
+            self.unlist(slot)
+        for index in range(slots[at + 3]):
+            self.free_rows[self.rows_free] = slots[at + 8 + index]
+            self.rows_free += 1
+        slots[at + 6] = (slots[at + 6] + 1) & 0x3FFFFFFF
+        self.free_slots[self.slots_free] = slot
+        self.slots_free += 1
+
+    def unlist(self, slot: int) -> None:
+        """Let its trace and ids lead to a slot no more."""
+        at, slots = 16 * slot, self.slots
+        self.traces.remove(slots[at])
+        for index in range(slots[at + 3]):
+            identity = self.cells[slots[at + 8 + index] + 7]
+            if identity != MISSING:
+                self.ids.remove(identity if identity != 0 else 1)
+        self.open -= 1
+        self.stored -= slots[at + 3]
+
+    # Out.
+
+    def seal(self, now: int, most: int) -> bool:
+        """Count the requests whose newest span is old enough, or hand over up to `most`; whether there are more."""
+        handed = 0
+        while self.queue.first() <= now:
+            if handed >= most:
+                return True
+            place = self.queue.pop()
+            slot = place & 0xFFFFFFFF
+            if self.slots[16 * slot + 6] == place >> 32 and not self.seal_slot(slot, now):
+                self.hand_over(slot)
+                handed += 1
+        return False
+
+    def seal_slot(self, slot: int, now: int) -> bool:
+        """Count, defer or keep waiting what is in a slot; False where the table must see to it."""
+        at = 16 * slot
+        due = self.slots[at + 4] + self.grace_ns
+        expiry = self.slots[at + 5] + self.max_age_ns
+        if expiry < due:
+            due = expiry
+        shape = self.shape_of(slot)
+        if shape is None:
+            return False
+        for act in shape.acts:
+            if act.stamp >= 0 and act.stamp != self.stamp:
+                continue
+            if not act.script.begin(self.cells, self.places, due <= now):
+                continue
+            if due > now:
+                if act.covering:
+                    self.queue.push(due, slot + (self.slots[at + 6] << 32))
+                return act.covering
+            if act.opened:
+                return False
+            if act.halfway:
+                continue
+            if self.replay:
+                self.put_off(slot, act)
+                return True
+            if act.script.go_on():
+                self.count(slot, act, now)
+                self.drop(slot, True)
+                return True
+        self.miss(slot, shape, due <= now)
+        return False
+
+    def put_off(self, slot: int, act: Act) -> None:
+        """In a replay: measure it when all that bounds its clocks is known."""
+        self.unlist(slot)
+        place = self.places[act.first]
+        self.defer(act.script.value(act.end), self.cells[place + 1], self.cells[place + 4], slot)
+
+    def measure(self, slot: int, now: int) -> bool:
+        """Count what was put off; False, and it stays, where that must be done the general way."""
+        shape = self.shape_of(slot)
+        if shape is None:
+            return False
+        for act in shape.acts:
+            fits = not act.halfway and (act.stamp < 0 or act.stamp == self.stamp)
+            if fits and act.script.begin(self.cells, self.places, False):
+                if act.script.go_on():
+                    self.count(slot, act, now)
+                    self.drop(slot, False)
+                    return True
+        self.miss(slot, shape, True)
+        return False
+
+    def miss(self, slot: int, shape: Shape, whole: bool) -> None:
+        """Note that no act fits. A shape that comes again is worth a rehearsal."""
+        shape.misses += 1
+        if shape.misses > 1 and shape.hopeless != self.stamp and len(self.lessons) < REHEARSED_AT_ONCE:
+            self.lessons.append((shape, self.rows_in_order(slot), whole))
+
+    def rows_in_order(self, slot: int) -> list[list[int]]:
+        """The rows of a trace in the order of a shape."""
+        rows, places = self.rows_of(slot), list(self.slots[16 * slot + 8 : 16 * slot + 16])
+        return [rows[places.index(self.places[index])] for index in range(len(rows))]
+
+    def shape_of(self, slot: int) -> Shape | None:
+        """The shape of what is in a slot; its rows by their start are in `places`. None for what has no shape."""
+        if not self.arrange(slot):
+            return None
+        mixed = self.describe(self.slots[16 * slot + 3])
+        if mixed < 0:
+            return None
+        shape = self.shapes.get(mixed)
+        if shape is None:
+            if len(self.shapes) >= MOST_SHAPES:
+                self.shapes.clear()
+            shape = self.shapes[mixed] = Shape(list(self.look[: self.looked]))
+        return shape if self.looks_like(shape) and shape.hopeless != self.stamp else None
+
+    def looks_like(self, shape: Shape) -> bool:
+        """Whether the shape is that in `look`, and not another of the same hash."""
+        if len(shape.look) != self.looked:
+            return False
+        for index in range(self.looked):
+            if shape.look[index] != self.look[index]:
+                return False
+        return True
+
+    def arrange(self, slot: int) -> bool:
+        """Sort the rows of a slot by start and end; False where that does not tell them apart."""
+        at, cells, places = 16 * slot, self.cells, self.places
+        for index in range(self.slots[at + 3]):
+            row = self.slots[at + 8 + index]
+            start, end = cells[row + 1], cells[row + 2]
+            to = index
+            while to > 0:
+                before = places[to - 1]
+                if cells[before + 1] < start or (cells[before + 1] == start and cells[before + 2] < end):
+                    break
+                if cells[before + 1] == start and cells[before + 2] == end:
+                    return False
+                places[to] = before
+                to -= 1
+            places[to] = row
+        return True
+
+    def describe(self, count: int) -> int:
+        """Write the shape of the rows in `places` into `look`; a hash of it."""
+        cells, places, look = self.cells, self.places, self.look
+        mixed, at = count, 0
+        for index in range(count):
+            row = places[index]
+            span, parent, link = cells[row + 4], cells[row + 5], cells[row + 6]
+            identity, sequence = cells[row + 7], cells[row + 8]
+            parent_is = parent_as = link_is = identity_as = sequence_as = -1
+            for other in range(count):
+                beside = places[other]
+                if parent != 0 and cells[beside + 4] == parent and parent_is < 0:
+                    parent_is = other
+                if link != MISSING and cells[beside + 4] == link and link_is < 0:
+                    link_is = other
+                if cells[beside + 5] == parent and parent_as < 0:
+                    parent_as = other
+                if cells[beside + 7] == identity and identity_as < 0:
+                    identity_as = other
+                if cells[beside + 8] == sequence and sequence_as < 0:
+                    sequence_as = other
+                if other != index and cells[beside + 4] == span:
+                    self.looked = 0  # two spans of one id
+                    return -1
+            look[at] = cells[row]
+            look[at + 1] = parent_is + 100 * (1 if parent == 0 else 0)
+            look[at + 2] = parent_as
+            look[at + 3] = link_is
+            look[at + 4] = identity_as
+            look[at + 5] = sequence_as
+            for cell in range(at, at + 6):
+                mixed = self.mix(mixed, look[cell])
+            at += 6
+        self.looked = at
+        return mixed
+
+    # Counting.
+
+    def count(self, slot: int, act: Act, now: int) -> None:
+        """Fill in the sheet of a request and have it counted."""
+        cells, places, sheet = self.cells, self.places, act.sheet
+        for index in range(0, 2 * act.stored, 2):
+            sheet[act.stores[index]] = act.script.value(act.stores[index + 1])
+        for index in range(0, 3 * act.copied, 3):
+            if act.copies[index + 1] < 0:
+                sheet[act.copies[index]] = self.slots[16 * slot + 1 + act.copies[index + 2]]
+            else:
+                sheet[act.copies[index]] = cells[places[act.copies[index + 1]] + act.copies[index + 2]]
+        for index in range(len(self.fates)):
+            self.fates[index] += act.fates[index]
+        planned = self.planned(act)
+        self.tally.count_sheet(
+            planned.plan, sheet, act.weight, now, act.in_windows, act.joined, act.unmatched, act.negative
+        )
+
+    def planned(self, act: Act) -> Planned:
+        """The plan for the labels of the rows in `places`."""
+        mixed = 1
+        for index in range(act.labelled):
+            mixed = self.mix(mixed, self.label(act, index))
+        planned = act.plans.get(mixed)
+        if planned is None or planned.epoch != self.tally.epoch or not self.fits(act, planned):
+            if len(act.plans) >= MOST_PLANS:
+                act.plans.clear()
+            numbers = tuple([self.label(act, index) for index in range(act.labelled)])
+            plan = self.plan(act, numbers)
+            planned = act.plans[mixed] = Planned(numbers, plan, self.tally.epoch)
+        return planned
+
+    def label(self, act: Act, index: int) -> int:
+        """The number of one of the labels."""
+        if act.labels[2 * index] < 0:
+            return MISSING
+        return int(self.cells[self.places[act.labels[2 * index]] + act.labels[2 * index + 1]])
+
+    def fits(self, act: Act, planned: Planned) -> bool:
+        """Whether a plan is for the labels of the rows in `places`."""
+        for index in range(act.labelled):
+            if planned.numbers[index] != self.label(act, index):
+                return False
+        return True
+
+    def give_oldest(self, due: int) -> Gathering | None:
+        """Hand over the trace that waits longest, if it is looked at before `due`."""
+        while self.queue.first() < due:
+            place = self.queue.pop()
+            slot = place & 0xFFFFFFFF
+            if self.slots[16 * slot + 6] == place >> 32:
+                return self.table.gatherings[self.hand_over(slot)]
+        return None
+
+    def fates_so_far(self) -> Iterator[tuple[str, int]]:
+        """The fates counted since it was asked last."""
+        for number, name in enumerate(FATES):
+            if self.fates[number]:
+                count, self.fates[number] = self.fates[number], 0
+                yield name, count
+
+
+def signed(number: int) -> int:
+    """A number of 64 bits as a signed one."""
+    return number - 0x10000000000000000 if number >= 0x8000000000000000 else number
+
+
+def _grown(cells: memoryview) -> memoryview:
+    """The same cells, and as many again."""
+    grown = memoryview(array("q", bytes(16 * len(cells))))
+    grown[: len(cells)] = cells
+    return grown

@@ -1,0 +1,140 @@
+"""How a new shape gets its act: a request of it goes through the rules on a tape.
+
+The same functions do it as for every other request, in the same order as in `exporter.pipeline`; only counting is left
+to whoever plays the act.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from exporter import record, sheet
+from exporter.align import Offsets
+from exporter.express import VARYING, Act
+from exporter.measure import Request, Rules, measure, observations
+from exporter.recording import Ident, Num, Tape, Unusual
+from exporter.record import COUNTED, MISSING
+from exporter.script import Script
+from exporter.tree import GATEWAY, Path, Row, Tree
+from slo_rules.vocabulary import FATES
+
+NUMBERS: Final = frozenset({record.START, record.END, record.SEEN, *range(record.ARRIVED, record.STREAM)})
+"""Cells that are reckoned with. The other varying ones are ids and texts."""
+REASONS: Final = ("client", "engine")
+"""Of requests that found no gateway."""
+WHOLE, PARTIAL = range(2)
+
+
+class Text(Ident):
+    """An id or the number of a text, with where it stands."""
+
+    row: int
+    cell: int
+
+
+class _Stage:
+    """The rows of a request on a tape."""
+
+    def __init__(self, rows: Sequence[Row], offsets: Offsets) -> None:
+        self.tape = Tape(offsets)
+        self.loads: list[tuple[int, int, int]] = []
+        self.varying = [*VARYING, *range(record.LABELS, len(rows[0]))]
+        self.rows = [self._traced(place, row) for place, row in enumerate(rows)]
+
+    def _traced(self, place: int, row: Row) -> Row:
+        traced = list(row)
+        for cell in (record.TRACE_HI, record.TRACE_LO):
+            traced[cell] = self._text(row[cell], -1, cell)
+        for index, cell in enumerate(self.varying, 1):
+            if row[cell] == MISSING:
+                continue
+            if cell in NUMBERS:
+                traced[cell] = number = self.tape.number(row[cell])
+                self.loads.append((number.register, place, index))
+            else:
+                traced[cell] = self._text(row[cell], place, index)
+        return traced
+
+    def _text(self, value: int, row: int, cell: int) -> Text:
+        text = Text(value)
+        text.row, text.cell = row, cell
+        return text
+
+
+def rehearse(
+    rows: Sequence[Row], rules: Rules, offsets: Offsets, *, whole: bool, stamp: int,
+    settle: Callable[[Request], tuple[bool, bool]],
+) -> Act:  # fmt: skip
+    """The act for requests like this one. Raises Unusual where there is none.
+
+    `settle` decides what hangs on the state of the pipeline; it tells whether anything did, and whether the request
+    ended in time for the windows.
+    """
+    stage = _Stage(rows, offsets)
+    tape = stage.tape
+    found = list(Tree(dict(enumerate(stage.rows))).paths())
+    if len(found) != 1:
+        raise Unusual("several requests in one trace, or none")
+    places, path = found[0]
+    covering = len(places) == len(rows)
+    outside = [place for place in range(len(rows)) if place not in places]
+    fates = _fates(rows, outside)
+    first = next(place for place, row in enumerate(stage.rows) if row is _spans(path)[0])
+    if path.open or not whole:
+        tape.distinguish()
+        script = _script(stage, len(tape.words))
+        return Act(script, stamp=-1, opened=path.open, covering=covering, fates=fates)
+    for observation in observations(path):
+        tape.observe(observation)
+    end = tape.register_of(max(row[record.END] for row in _spans(path)))
+    tape.distinguish()
+    split = len(tape.words)
+    request = measure(path, rules, tape.along, len(rows[0]) - record.LABELS)
+    hanging, in_windows = settle(request)
+    cells = sheet.sheet_of(request.boundaries)
+    tape.distinguish()
+    return Act(
+        _script(stage, split),
+        stamp=stamp if hanging else -1,
+        opened=False,
+        covering=covering,
+        fates=fates,
+        end=end,
+        first=first,
+        boundaries=tuple(row.boundary for row in request.boundaries),
+        sheet=[0 if isinstance(cell, (Num, Text)) else cell for cell in cells],
+        stores=[(place, cell.register) for place, cell in enumerate(cells) if isinstance(cell, Num)],
+        copies=[(place, cell.row, cell.cell) for place, cell in enumerate(cells) if isinstance(cell, Text)],
+        labels=[_place(number) for number in (request.model, request.klass, *request.labels)],
+        weight=request.weight,
+        joined=WHOLE if request.whole else PARTIAL,
+        unmatched=-1 if request.unmatched is None else REASONS.index(request.unmatched),
+        negative=request.negative,
+        in_windows=in_windows,
+    )
+
+
+def _spans(path: Path) -> list[Row]:
+    return [*path.clients, *path.nodes, *(row for group in path.engines for row in group)]
+
+
+def _place(number: int) -> tuple[int, int]:
+    return (number.row, number.cell) if isinstance(number, Text) else (-1, 0)
+
+
+def _fates(rows: Sequence[Row], outside: Sequence[int]) -> list[int]:
+    """The fates of the spans, as the table gives them; those of gateways that are part of no request are told apart."""
+    counts = [0] * len(FATES)
+    for place, row in enumerate(rows):
+        idle = place in outside and row[record.ROLE] == GATEWAY
+        if row[record.FATE] == COUNTED:
+            continue
+        if idle:
+            counts[FATES.index("not_request")] += 1
+        else:
+            counts[FATES.index("used") if row[record.FATE] == MISSING else row[record.FATE]] += 1
+    return counts
+
+
+def _script(stage: _Stage, split: int) -> Script:
+    tape = stage.tape
+    return Script(tape.offsets, tape.words, split, tape.registers, tape.constants, stage.loads, tape.sites)
