@@ -1,29 +1,30 @@
 # Types for the compiled build; express.py is the program.
 cimport cython
 
-from exporter.join cimport Fingerprints
+from exporter.join cimport Fingerprints, trace_key
 from exporter.script cimport Script
 
 cdef unsigned long long SEED
 cdef unsigned long long ODD
 cdef unsigned long long MASK
 cdef long long MISSING
+cdef long long ELSEWHERE
+cdef long long NEVER
 
 cdef class Places:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t mask
-    cdef long long[::1] cells
+    cdef unsigned long long[::1] cells
 
-    @cython.locals(cells="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
-    cdef long long find(self, long long key)
-    @cython.locals(mixed="unsigned long long")
+    @cython.locals(cells="unsigned long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
+    cpdef long long find(self, unsigned long long key)
     cdef Py_ssize_t home(self, unsigned long long key)
-    cdef long long touch(self, long long key)
-    @cython.locals(cells="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
-    cpdef void put(self, long long key, long long place) except *
-    @cython.locals(cells="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t, hole=Py_ssize_t)
-    cpdef void remove(self, long long key) except *
-    @cython.locals(old="long long[::1]", size=Py_ssize_t, at=Py_ssize_t)
+    cdef long long touch(self, unsigned long long key)
+    @cython.locals(cells="unsigned long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
+    cpdef void put(self, unsigned long long key, long long place) except *
+    @cython.locals(cells="unsigned long long[::1]", mask=Py_ssize_t, at=Py_ssize_t, hole=Py_ssize_t)
+    cpdef void remove(self, unsigned long long key) except *
+    @cython.locals(old="unsigned long long[::1]", size=Py_ssize_t, at=Py_ssize_t)
     cdef void grow(self) except *
 
 cdef class Queue:
@@ -59,7 +60,7 @@ cdef class Act:
     cdef readonly Py_ssize_t end, first
     cdef readonly tuple boundaries
     cdef readonly long long weight, negative
-    cdef readonly int joined, unmatched
+    cdef readonly int joined, unmatched, announced
     cdef readonly dict plans
 
 cdef class Shape:
@@ -87,51 +88,57 @@ cdef class Express:
                        long long delay_ns, long long lateness_ns)
     @cython.locals(index=Py_ssize_t, base=Py_ssize_t, found="long long")
     cdef void touch(self, long long[::1] rows, Py_ssize_t count) except *
-    cpdef long long key(self, unsigned long long high, unsigned long long low)
-    @cython.locals(key="long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
+    @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")
     cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
     @cython.locals(slot="long long", at=Py_ssize_t, slots="long long[::1]")
-    cdef long long begin(self, long long key, long long high, long long low, long long seen) except -1
+    cdef long long begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
+    cdef void look_at(self, Py_ssize_t slot, long long due) except *
     @cython.locals(place=Py_ssize_t, cells="long long[::1]", varying="long long[::1]", at=Py_ssize_t,
                    index=Py_ssize_t, slots="long long[::1]", seen="long long")
     cdef void store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except *
     @cython.locals(fixed="long long[::1]", varying="long long[::1]", kinds="long long[::1]", size=Py_ssize_t,
-                   given="long long", index=Py_ssize_t, mixed="long long", mask=Py_ssize_t, at=Py_ssize_t,
+                   given="long long", index=Py_ssize_t, mixed="unsigned long long", mask=Py_ssize_t, at=Py_ssize_t,
                    number=Py_ssize_t, place=Py_ssize_t, same=bint)
     cdef long long kind(self, long long[::1] rows, Py_ssize_t base) except -2
     @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
     cdef long long new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
-    cdef long long mix(self, unsigned long long mixed, long long cell)
+    cdef unsigned long long mix(self, unsigned long long mixed, long long cell) noexcept
+    @cython.locals(at=Py_ssize_t, slots="long long[::1]", index=Py_ssize_t)
     cpdef void drop(self, Py_ssize_t slot, bint known) except *
     @cython.locals(at=Py_ssize_t, slots="long long[::1]", index=Py_ssize_t, identity="long long")
     cdef void unlist(self, Py_ssize_t slot) except *
-    @cython.locals(handed=Py_ssize_t, place="long long", slot=Py_ssize_t)
+    @cython.locals(time="long long", slot="long long")
+    cdef long long next_slot(self) except -2
+    @cython.locals(handed=Py_ssize_t, slot="long long")
     cpdef bint seal(self, long long now, Py_ssize_t most) except *
     @cython.locals(at=Py_ssize_t, due="long long", expiry="long long", shape=Shape, act=Act)
     cdef bint seal_slot(self, Py_ssize_t slot, long long now) except -1
+    @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
+    cdef bint wait(self, Py_ssize_t slot, Act act, long long expiry, long long now) except -1
     @cython.locals(place=Py_ssize_t)
     cdef void put_off(self, Py_ssize_t slot, Act act) except *
     @cython.locals(shape=Shape, act=Act, fits=bint)
     cpdef bint measure(self, Py_ssize_t slot, long long now) except -1
     cdef void miss(self, Py_ssize_t slot, Shape shape, bint whole) except *
-    @cython.locals(mixed="long long", shape=Shape)
+    @cython.locals(mixed="unsigned long long", shape=Shape)
     cdef Shape shape_of(self, Py_ssize_t slot)
     @cython.locals(index=Py_ssize_t)
     cdef bint looks_like(self, Shape shape) except -1
     @cython.locals(at=Py_ssize_t, cells="long long[::1]", places="long long[::1]", index=Py_ssize_t, row=Py_ssize_t,
                    start="long long", end="long long", to=Py_ssize_t, before=Py_ssize_t)
     cdef bint arrange(self, Py_ssize_t slot) except -1
-    @cython.locals(cells="long long[::1]", places="long long[::1]", look="long long[::1]", mixed="long long",
+    @cython.locals(cells="long long[::1]", places="long long[::1]", look="long long[::1]", mixed="unsigned long long",
                    at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
                    span="long long", parent="long long", link="long long", identity="long long", sequence="long long",
                    parent_is="long long", parent_as="long long", link_is="long long", identity_as="long long",
                    sequence_as="long long")
-    cdef long long describe(self, Py_ssize_t count)
-    @cython.locals(cells="long long[::1]", places="long long[::1]", sheet="long long[::1]", index=Py_ssize_t,
-                   planned=Planned)
+    cdef unsigned long long describe(self, Py_ssize_t count, bint announced)
+    @cython.locals(index=Py_ssize_t, planned=Planned)
     cdef void count(self, Py_ssize_t slot, Act act, long long now) except *
-    @cython.locals(mixed="long long", index=Py_ssize_t, planned=Planned)
+    @cython.locals(cells="long long[::1]", places="long long[::1]", sheet="long long[::1]", index=Py_ssize_t)
+    cdef void fill(self, Py_ssize_t slot, Act act) except *
+    @cython.locals(mixed="unsigned long long", index=Py_ssize_t, planned=Planned)
     cdef Planned planned(self, Act act)
     cdef long long label(self, Act act, Py_ssize_t index) except? -1
     @cython.locals(index=Py_ssize_t)

@@ -18,7 +18,7 @@ What must stay true
 
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from exporter import record
 from exporter.join import Fingerprints, Gathering, Table, seed, trace_key
@@ -47,38 +47,42 @@ REHEARSED_AT_ONCE: Final = 8
 SEED: Final = seed()
 ODD: Final = 0x9E3779B97F4A7C15
 MASK: Final = 0xFFFFFFFFFFFFFFFF
+NEVER: Final = 2**63 - 1
 ELSEWHERE: Final = -2
 """In place of a slot: the table has it."""
 
 
 class Places:
-    """A mapping of 64-bit numbers to places in an open table. 0 is no key."""
+    """A mapping of 64-bit numbers, signed or not, to places or ELSEWHERE, in an open table."""
 
     def __init__(self) -> None:
         self.count = 0
         self.mask = 1023
-        self.cells = memoryview(array("q", bytes(16 * 1024)))
+        self.cells = memoryview(array("Q", bytes(16 * 1024)))
+        """Keys, 0 where there is none, and places less ELSEWHERE."""
 
     def find(self, key: int) -> int:
         """The place of a key, -1 where there is none."""
+        key = key & MASK or 1
         cells, mask = self.cells, self.mask
         at = self.home(key)
         while cells[2 * at] != 0:
             if cells[2 * at] == key:
-                return int(cells[2 * at + 1])
+                return int(cells[2 * at + 1]) - 2
             at = (at + 1) & mask
         return -1
 
     def home(self, key: int) -> int:
         """Where a key stands if nothing is in its way."""
-        return (((key & MASK) ^ SEED) * ODD & MASK) >> 20 & self.mask
+        return ((key ^ SEED) * ODD & MASK) >> 20 & self.mask
 
     def touch(self, key: int) -> int:
         """Bring near where a key would stand."""
-        return int(self.cells[2 * self.home(key)] & 1)
+        return int(self.cells[2 * self.home(key & MASK or 1)]) & 1
 
     def put(self, key: int, place: int) -> None:
         """Set the place of a key."""
+        key = key & MASK or 1
         cells, mask = self.cells, self.mask
         at = self.home(key)
         while cells[2 * at] != 0 and cells[2 * at] != key:
@@ -86,12 +90,13 @@ class Places:
         if cells[2 * at] == 0:
             self.count += 1
         cells[2 * at] = key
-        cells[2 * at + 1] = place
+        cells[2 * at + 1] = place + 2
         if 2 * self.count > mask:
             self.grow()
 
     def remove(self, key: int) -> None:
         """Forget a key. What stands behind it moves up, so no search ends too early."""
+        key = key & MASK or 1
         cells, mask = self.cells, self.mask
         at = self.home(key)
         while cells[2 * at] != key:
@@ -115,10 +120,10 @@ class Places:
         old, size = self.cells, self.mask + 1
         self.mask = 2 * size - 1
         self.count = 0
-        self.cells = memoryview(array("q", bytes(32 * size)))
+        self.cells = memoryview(array("Q", bytes(32 * size)))
         for at in range(size):
             if old[2 * at] != 0:
-                self.put(old[2 * at], old[2 * at + 1])
+                self.put(old[2 * at], int(old[2 * at + 1]) - 2)
 
 
 class Queue:
@@ -147,7 +152,7 @@ class Queue:
 
     def first(self) -> int:
         """The earliest time, or the largest number there is."""
-        time = 0x7FFFFFFFFFFFFFFF
+        time = NEVER
         if self.tail != self.head:
             time = self.ring[2 * (self.head & (len(self.ring) // 2 - 1))]
         if self.size and self.heap[0] < time:
@@ -227,7 +232,7 @@ class Act:
         self, script: Script, *, stamp: int, opened: bool, covering: bool, fates: list[int], end: int = 0, first: int = 0,
         boundaries: tuple[str, ...] = (), sheet: Any = (), stores: list[tuple[int, int]] = [],  # noqa: B006
         copies: list[tuple[int, int, int]] = [], labels: list[tuple[int, int]] = [], weight: int = 0,  # noqa: B006
-        joined: int = 0, unmatched: int = -1, negative: int = 0, in_windows: bool = True,
+        joined: int = 0, unmatched: int = -1, negative: int = 0, in_windows: bool = True, announced: int = -1,
     ) -> None:  # fmt: skip
         """`stores`: cell of the sheet, register. `copies`: cell of the sheet, row, cell. `labels`: row, cell."""
         self.script = script
@@ -257,6 +262,8 @@ class Act:
         self.unmatched = unmatched
         self.negative = negative
         self.in_windows = in_windows
+        self.announced = announced
+        """The row of the sheet that was counted as arrived when it entered a queue, or -1."""
         self.plans: dict[int, Planned] = {}
         """By a hash of the labels."""
 
@@ -279,8 +286,14 @@ class Shape:
             self.acts.append(act)
 
 
-Lesson = tuple[Shape, list[list[int]], bool]
-"""A shape to rehearse, with the rows of a request, and whether they are all that will come."""
+class Lesson(NamedTuple):
+    """A shape to rehearse."""
+
+    shape: Shape
+    rows: list[list[int]]
+    whole: bool
+    """Whether they are all that will come."""
+    announced: bool
 
 
 class Express:
@@ -328,7 +341,7 @@ class Express:
         self.open = 0
         self.stored = 0
         self.newest_ns = 0
-        self.oldest_ns = 0x7FFFFFFFFFFFFFFF
+        self.oldest_ns = NEVER
 
     # In.
 
@@ -371,22 +384,16 @@ class Express:
         found = 0
         for index in range(count):
             base = index * self.width
-            found += self.traces.touch(self.key(rows[base], rows[base + 1]))
+            found += self.traces.touch(trace_key(rows[base], rows[base + 1]))
             found += self.fingerprints.touch(rows, base)
-
-    def key(self, high: int, low: int) -> int:
-        """`join.trace_key` as a signed number other than 0."""
-        return signed((low & MASK) ^ (high * ODD & MASK)) or 1
 
     def take(self, rows: memoryview, base: int) -> bool:
         """Keep a row, or hand over what belongs to it; whether it was kept."""
-        key = self.key(rows[base], rows[base + 1])
+        key = trace_key(rows[base], rows[base + 1])
         slot = self.traces.find(key)
         identity = rows[base + 29]
-        if identity == 0:
-            identity = 1
         kind = -1
-        if slot != -2 and rows[base + 11] == MISSING and rows[base + 39] == MISSING:
+        if slot != ELSEWHERE and rows[base + 11] == MISSING and rows[base + 39] == MISSING:
             kind = self.kind(rows, base)
         at = 16 * slot
         fits = kind >= 0 and (
@@ -414,16 +421,21 @@ class Express:
         slot = self.free_slots[self.slots_free]
         at = 16 * slot
         slots = self.slots
-        slots[at] = key
         slots[at + 1] = high
         slots[at + 2] = low
         slots[at + 3] = 0
         slots[at + 4] = seen
         slots[at + 5] = seen
+        slots[at + 7] = -1
         self.traces.put(key, slot)
-        self.queue.push(seen + self.grace_ns, slot + (slots[at + 6] << 32))
+        self.look_at(slot, seen + self.grace_ns)
         self.open += 1
         return int(slot)
+
+    def look_at(self, slot: int, due: int) -> None:
+        """Look at a slot at some time, and not at the time that was noted before."""
+        self.slots[16 * slot] = due
+        self.queue.push(due, slot)
 
     def store(self, slot: int, rows: memoryview, base: int, kind: int) -> None:
         """Copy what varies of a row."""
@@ -443,6 +455,8 @@ class Express:
             slots[at + 4] = seen
         if seen < slots[at + 5]:
             slots[at + 5] = seen
+        if slots[at + 7] >= 0:  # what waited in a queue goes on
+            self.look_at(slot, seen + self.grace_ns)
         self.stored += 1
 
     def kind(self, rows: memoryview, base: int) -> int:
@@ -487,8 +501,8 @@ class Express:
 
     def mix(self, mixed: int, cell: int) -> int:
         """A step of a hash; what is the same is compared in any case."""
-        mixed = (mixed ^ (cell & 0xFFFFFFFF) ^ ((cell >> 32) & 0x7FFFFFFF)) * 0x9E3779B1
-        return (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
+        mixed = (mixed ^ (cell & MASK)) * ODD & MASK
+        return mixed ^ (mixed >> 29)
 
     def grow_rows(self) -> None:
         """Twice the room for rows."""
@@ -510,50 +524,55 @@ class Express:
 
     # To the table.
 
-    def release_trace(self, key: int) -> None:
-        """Leave the trace of a `join.trace_key` to the table."""
-        self.release(self.key(0, key & MASK))
-
     def release(self, key: int) -> None:
         """Leave a trace to the table, now and from now on."""
         slot = self.traces.find(key)
         if slot >= 0:
             self.hand_over(slot)
-        self.traces.put(key, -2)
+        self.traces.put(key, ELSEWHERE)
 
     def release_id(self, identity: int) -> None:
         """Leave what has a request id to the table, likewise."""
-        slot = self.ids.find(identity)
+        key = identity & MASK
+        slot = self.ids.find(key)
         if slot >= 0:
             self.hand_over(slot)
-        self.ids.put(identity, -2)
+        self.ids.put(key, ELSEWHERE)
 
     def hand_over(self, slot: int) -> int:
         """Give a trace to the table; its key there."""
         at, slots = 16 * slot, self.slots
-        key, rows = slots[at], self.rows_of(slot)
+        rows, announced = self.rows_of(slot), self.slots[16 * slot + 7]
         self.drop(slot, True)
-        self.traces.put(key, -2)
+        key = trace_key(rows[0][0], rows[0][1])
+        self.traces.put(key, ELSEWHERE)
         for row in rows:
             if row[29] != MISSING:
-                self.ids.put(row[29] or 1, -2)
+                self.ids.put(row[29] & MASK, ELSEWHERE)
             self.table.add(row)
-        return trace_key(rows[0][0], rows[0][1])
+        if announced >= 0:
+            self.table.gatherings[key].waiting.add(rows[announced][2])
+        return key
 
     def hand_over_all(self) -> None:
         """Give everything to the table."""
-        while self.queue.first() != 0x7FFFFFFFFFFFFFFF:
-            place = self.queue.pop()
-            slot = place & 0xFFFFFFFF
-            if self.slots[16 * slot + 6] == place >> 32:
+        while self.queue.first() != NEVER:
+            slot = self.next_slot()
+            if slot >= 0:
                 self.hand_over(slot)
+
+    def next_slot(self) -> int:
+        """The slot that is to be looked at next; -1 where that was noted for another time since."""
+        time = self.queue.first()
+        slot = self.queue.pop()
+        return int(slot) if self.slots[16 * slot] == time else -1
 
     def forget(self) -> None:
         """Note which traces and ids the table has done with."""
         for key in self.table.forgotten_keys:
-            self.traces.remove(self.key(0, key & MASK))
+            self.traces.remove(key & MASK)
         for identity in self.table.forgotten_ids:
-            self.ids.remove(identity or 1)
+            self.ids.remove(identity & MASK)
         self.table.forgotten_keys.clear()
         self.table.forgotten_ids.clear()
 
@@ -580,7 +599,7 @@ class Express:
         for index in range(slots[at + 3]):
             self.free_rows[self.rows_free] = slots[at + 8 + index]
             self.rows_free += 1
-        slots[at + 6] = (slots[at + 6] + 1) & 0x3FFFFFFF
+        slots[at] = NEVER
         self.free_slots[self.slots_free] = slot
         self.slots_free += 1
 
@@ -591,7 +610,7 @@ class Express:
         for index in range(slots[at + 3]):
             identity = self.cells[slots[at + 8 + index] + 7]
             if identity != MISSING:
-                self.ids.remove(identity if identity != 0 else 1)
+                self.ids.remove(identity)
         self.open -= 1
         self.stored -= slots[at + 3]
 
@@ -603,9 +622,8 @@ class Express:
         while self.queue.first() <= now:
             if handed >= most:
                 return True
-            place = self.queue.pop()
-            slot = place & 0xFFFFFFFF
-            if self.slots[16 * slot + 6] == place >> 32 and not self.seal_slot(slot, now):
+            slot = self.next_slot()
+            if slot >= 0 and not self.seal_slot(slot, now):
                 self.hand_over(slot)
                 handed += 1
         return False
@@ -627,12 +645,14 @@ class Express:
                 continue
             if due > now:
                 if act.covering:
-                    self.queue.push(due, slot + (self.slots[at + 6] << 32))
+                    self.look_at(slot, due)
                 return act.covering
-            if act.opened:
-                return False
             if act.halfway:
+                if act.opened:
+                    return False
                 continue
+            if act.opened:
+                return self.wait(slot, act, expiry, now)
             if self.replay:
                 self.put_off(slot, act)
                 return True
@@ -642,6 +662,22 @@ class Express:
                 return True
         self.miss(slot, shape, due <= now)
         return False
+
+    def wait(self, slot: int, act: Act, expiry: int, now: int) -> bool:
+        """Count a job that waits in a queue as arrived, once, and go on waiting; False where that took too long."""
+        at = 16 * slot
+        if expiry <= now or self.replay or not act.covering:
+            return False
+        if self.slots[at + 7] < 0:
+            if not act.script.go_on():
+                return False
+            for index in range(self.slots[at + 3]):
+                if self.slots[at + 8 + index] == self.places[act.first]:
+                    self.slots[at + 7] = index
+            self.fill(slot, act)
+            self.tally.announce(self.planned(act).plan, act.sheet, act.weight, now, act.in_windows)
+        self.look_at(slot, expiry)
+        return True
 
     def put_off(self, slot: int, act: Act) -> None:
         """In a replay: measure it when all that bounds its clocks is known."""
@@ -668,7 +704,9 @@ class Express:
         """Note that no act fits. A shape that comes again is worth a rehearsal."""
         shape.misses += 1
         if shape.misses > 1 and shape.hopeless != self.stamp and len(self.lessons) < REHEARSED_AT_ONCE:
-            self.lessons.append((shape, self.rows_in_order(slot), whole))
+            self.lessons.append(
+                Lesson(shape, self.rows_in_order(slot), whole, bool(self.slots[16 * slot + 7] >= 0))
+            )
 
     def rows_in_order(self, slot: int) -> list[list[int]]:
         """The rows of a trace in the order of a shape."""
@@ -679,8 +717,8 @@ class Express:
         """The shape of what is in a slot; its rows by their start are in `places`. None for what has no shape."""
         if not self.arrange(slot):
             return None
-        mixed = self.describe(self.slots[16 * slot + 3])
-        if mixed < 0:
+        mixed = self.describe(self.slots[16 * slot + 3], self.slots[16 * slot + 7] >= 0)
+        if self.looked == 0:
             return None
         shape = self.shapes.get(mixed)
         if shape is None:
@@ -716,10 +754,11 @@ class Express:
             places[to] = row
         return True
 
-    def describe(self, count: int) -> int:
+    def describe(self, count: int, announced: bool) -> int:
         """Write the shape of the rows in `places` into `look`; a hash of it."""
         cells, places, look = self.cells, self.places, self.look
-        mixed, at = count, 0
+        look[0] = mixed = 1 if announced else 0
+        at = 1
         for index in range(count):
             row = places[index]
             span, parent, link = cells[row + 4], cells[row + 5], cells[row + 6]
@@ -739,7 +778,7 @@ class Express:
                     sequence_as = other
                 if other != index and cells[beside + 4] == span:
                     self.looked = 0  # two spans of one id
-                    return -1
+                    return 0
             look[at] = cells[row]
             look[at + 1] = parent_is + 100 * (1 if parent == 0 else 0)
             look[at + 2] = parent_as
@@ -755,7 +794,18 @@ class Express:
     # Counting.
 
     def count(self, slot: int, act: Act, now: int) -> None:
-        """Fill in the sheet of a request and have it counted."""
+        """Have a request counted, and the fates of its spans."""
+        for index in range(len(self.fates)):
+            self.fates[index] += act.fates[index]
+        self.fill(slot, act)
+        planned = self.planned(act)
+        self.tally.count_sheet(
+            planned.plan, act.sheet, act.weight, now, act.in_windows, act.joined, act.unmatched, act.negative,
+            act.announced,
+        )  # fmt: skip
+
+    def fill(self, slot: int, act: Act) -> None:
+        """Fill in the sheet of a request."""
         cells, places, sheet = self.cells, self.places, act.sheet
         for index in range(0, 2 * act.stored, 2):
             sheet[act.stores[index]] = act.script.value(act.stores[index + 1])
@@ -764,12 +814,6 @@ class Express:
                 sheet[act.copies[index]] = self.slots[16 * slot + 1 + act.copies[index + 2]]
             else:
                 sheet[act.copies[index]] = cells[places[act.copies[index + 1]] + act.copies[index + 2]]
-        for index in range(len(self.fates)):
-            self.fates[index] += act.fates[index]
-        planned = self.planned(act)
-        self.tally.count_sheet(
-            planned.plan, sheet, act.weight, now, act.in_windows, act.joined, act.unmatched, act.negative
-        )
 
     def planned(self, act: Act) -> Planned:
         """The plan for the labels of the rows in `places`."""
@@ -801,9 +845,8 @@ class Express:
     def give_oldest(self, due: int) -> Gathering | None:
         """Hand over the trace that waits longest, if it is looked at before `due`."""
         while self.queue.first() < due:
-            place = self.queue.pop()
-            slot = place & 0xFFFFFFFF
-            if self.slots[16 * slot + 6] == place >> 32:
+            slot = self.next_slot()
+            if slot >= 0:
                 return self.table.gatherings[self.hand_over(slot)]
         return None
 
@@ -813,11 +856,6 @@ class Express:
             if self.fates[number]:
                 count, self.fates[number] = self.fates[number], 0
                 yield name, count
-
-
-def signed(number: int) -> int:
-    """A number of 64 bits as a signed one."""
-    return number - 0x10000000000000000 if number >= 0x8000000000000000 else number
 
 
 def _grown(cells: memoryview) -> memoryview:

@@ -99,6 +99,10 @@ class Marks:
             self.grow()
         return True
 
+    def near(self, mark: int) -> int:
+        """What stands where the number would if nothing were in its way."""
+        return int(self.table[(mark >> 20) & self.mask])
+
     def place(self, mark: int) -> int:
         """Where the number stands, or would."""
         at = (mark >> 20) & self.mask
@@ -141,8 +145,7 @@ class Fingerprints:
     def touch(self, rows: memoryview, base: int) -> int:
         """Bring near where the span of a row would stand."""
         mark = mark_at(rows, base)
-        young, old = self.young, self.old
-        return int(young.table[(mark >> 20) & young.mask] & 1) + int(old.table[(mark >> 20) & old.mask] & 1)
+        return (self.young.near(mark) + self.old.near(mark)) & 1
 
     def __contains__(self, mark: int) -> bool:
         return mark in self.young or mark in self.old
@@ -480,7 +483,7 @@ def mark_of(key: int) -> int:
 
 def trace_key(high: int, low: int) -> int:
     """A trace id in one number."""
-    return low ^ (high * ODD & MASK)
+    return (low & MASK) ^ (high * ODD & MASK)
 
 
 def fingerprint(row: Sequence[int]) -> int:

@@ -225,7 +225,7 @@ class Pipeline:
         width = self.recogniser.width
         links = self._links(batch, index)
         for key in links:
-            self.express.release_trace(key)
+            self.express.release(key)
         self.table.add(rows[index * width : (index + 1) * width], links)
 
     def _take_generally(self, rows: memoryview, batch: Batch, now_ns: int) -> None:
@@ -375,14 +375,12 @@ class Pipeline:
     def _rehearse(self) -> None:
         """Learn the short way for requests that came the general way."""
         lessons, self.express.lessons = self.express.lessons, []
-        for shape, rows, whole in lessons:
+        for lesson in lessons:
             try:
-                act = rehearse(
-                    rows, self.rules, self.offsets, whole=whole, stamp=self.express.stamp, settle=self._settle
-                )
+                act = rehearse(lesson, self.rules, self.offsets, stamp=self.express.stamp, settle=self._settle)
             except Unusual:
                 act = None
-            shape.teach(act, self.express.stamp)
+            lesson.shape.teach(act, self.express.stamp)
 
     def _settle(self, request: Request) -> tuple[bool, bool]:
         """Decide what hangs on the present state; whether anything does, and whether windows still take the request."""

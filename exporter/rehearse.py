@@ -9,7 +9,7 @@ from typing import Final
 
 from exporter import record, sheet
 from exporter.align import Offsets
-from exporter.express import VARYING, Act
+from exporter.express import VARYING, Act, Lesson
 from exporter.measure import Request, Rules, measure, observations
 from exporter.recording import Ident, Num, Tape, Unusual
 from exporter.record import COUNTED, MISSING
@@ -61,28 +61,28 @@ class _Stage:
 
 
 def rehearse(
-    rows: Sequence[Row], rules: Rules, offsets: Offsets, *, whole: bool, stamp: int,
-    settle: Callable[[Request], tuple[bool, bool]],
-) -> Act:  # fmt: skip
+    lesson: Lesson, rules: Rules, offsets: Offsets, *, stamp: int, settle: Callable[[Request], tuple[bool, bool]]
+) -> Act:
     """The act for requests like this one. Raises Unusual where there is none.
 
     `settle` decides what hangs on the state of the pipeline; it tells whether anything did, and whether the request
     ended in time for the windows.
     """
+    rows = lesson.rows
     stage = _Stage(rows, offsets)
     tape = stage.tape
     found = list(Tree(dict(enumerate(stage.rows))).paths())
     if len(found) != 1:
         raise Unusual("several requests in one trace, or none")
     places, path = found[0]
+    path = path._replace(announced=int(lesson.announced))
     covering = len(places) == len(rows)
     outside = [place for place in range(len(rows)) if place not in places]
     fates = _fates(rows, outside)
     first = next(place for place, row in enumerate(stage.rows) if row is _spans(path)[0])
-    if path.open or not whole:
+    if not lesson.whole:
         tape.distinguish()
-        script = _script(stage, len(tape.words))
-        return Act(script, stamp=-1, opened=path.open, covering=covering, fates=fates)
+        return Act(_script(stage, len(tape.words)), stamp=-1, opened=path.open, covering=covering, fates=fates)
     for observation in observations(path):
         tape.observe(observation)
     end = tape.register_of(max(row[record.END] for row in _spans(path)))
@@ -90,12 +90,15 @@ def rehearse(
     split = len(tape.words)
     request = measure(path, rules, tape.along, len(rows[0]) - record.LABELS)
     hanging, in_windows = settle(request)
+    if path.open and not (len(request.boundaries) == 1 and request.boundaries[0].open):
+        raise Unusual("a job in a queue that is more than that")
+    announced = [place for place, row in enumerate(request.boundaries) if row.announced]
     cells = sheet.sheet_of(request.boundaries)
     tape.distinguish()
     return Act(
         _script(stage, split),
         stamp=stamp if hanging else -1,
-        opened=False,
+        opened=path.open,
         covering=covering,
         fates=fates,
         end=end,
@@ -110,6 +113,7 @@ def rehearse(
         unmatched=-1 if request.unmatched is None else REASONS.index(request.unmatched),
         negative=request.negative,
         in_windows=in_windows,
+        announced=announced[0] if announced else -1,
     )
 
 

@@ -2,6 +2,9 @@
 cimport cython
 
 cdef long long BUCKET_NS
+cdef long long MOST
+cdef long long MOST_LOADED
+cdef long long HALF
 
 cdef class Site:
     cdef readonly long long low, high

@@ -16,8 +16,10 @@ from typing import Final
 from exporter.align import BUCKET_NS, Observation, Offsets
 from exporter.recording import WORD
 
-STORE: Final = 2
-LOAD: Final = 3
+MOST: Final = 2**62
+"""What is in a register is smaller than this, so that a sum of two is a number of 64 bits."""
+MOST_LOADED: Final = 2**61
+HALF: Final = 2**30
 
 
 class Site:
@@ -57,7 +59,7 @@ class Script:
         """Play the first part for the rows at `places` of `cells`; whether it holds."""
         for load in range(0, 3 * self.loaded, 3):
             value = cells[places[self.loads[load + 1]] + self.loads[load + 2]]
-            if value >= 0x2000000000000000 or value <= -0x2000000000000000:
+            if value >= MOST_LOADED or value <= -MOST_LOADED:
                 return False
             self.registers[self.loads[load]] = value
         return self.play(0, self.split, observing)
@@ -119,7 +121,7 @@ class Script:
                 if observing:
                     self.observe(self.sites[into], registers[a])
                 continue
-            if value >= 0x4000000000000000 or value <= -0x4000000000000000:
+            if value >= MOST or value <= -MOST:
                 return False
             registers[into] = value
         return True
@@ -127,10 +129,10 @@ class Script:
     def small(self, one: int, other: int) -> bool:
         """Whether a product surely fits."""
         if other == 2:
-            return -0x2000000000000000 < one < 0x2000000000000000
+            return -MOST_LOADED < one < MOST_LOADED
         if one == 2:
-            return -0x2000000000000000 < other < 0x2000000000000000
-        return -0x40000000 < one < 0x40000000 and -0x40000000 < other < 0x40000000
+            return -MOST_LOADED < other < MOST_LOADED
+        return -HALF < one < HALF and -HALF < other < HALF
 
     def along(self, site: Site, time_ns: int) -> bool:
         """Ask for a bound, which is the same throughout a bucket of time until something new is observed."""
@@ -159,5 +161,5 @@ class Script:
         self.offsets.observe(Observation(outer, inner, low if site.low >= 0 else None, high, time_ns))
         bound = self.offsets.pairs.get((outer, inner), {}).get(bucket)
         if bound is not None and bound.high is not None:
-            site.low_ns = -0x4000000000000000 if bound.low is None else bound.low
+            site.low_ns = -MOST if bound.low is None else bound.low
             site.high_ns, site.bucket, site.version = bound.high, bucket, self.offsets.version

@@ -574,7 +574,10 @@ class Tally:
     def plan(self, texts, boundaries):
         return texts, boundaries
 
-    def count_sheet(self, plan, cells, weight, now_ns, in_windows, joined, unmatched, negative):
+    def announce(self, plan, cells, weight, now_ns, in_windows):
+        self.count_sheet(plan, cells, weight, now_ns, in_windows, 0, -1, 0, -1, True)
+
+    def count_sheet(self, plan, cells, weight, now_ns, in_windows, joined, unmatched, negative, announced, opened=False):
         from exporter import sheet as S
         from exporter.measure import Interval
         from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, PHASES
@@ -588,7 +591,7 @@ class Tally:
             row[record.START], row[record.END] = c[S.BEGAN], c[S.ENDED]
             if c[S.EVIDENCE] == EVIDENCES.index("span"):
                 row[record.ROLE] = QUEUE; row[record.ENQUEUED] = 1
-            rows.append(Measured(boundary=name, row=row, arrived_ns=N(c[S.ARRIVED]), ended_ns=c[S.ENDED],
+            rows.append(Measured(boundary=name, row=row, open=opened, announced=int(k == announced), arrived_ns=N(c[S.ARRIVED]), ended_ns=c[S.ENDED],
                 ttft=None if c[S.TTFT] == MISSING else Interval(c[S.TTFT], N(c[S.TTFT_ERROR])), tpot_ns=N(c[S.TPOT]),
                 completion=None if c[S.COMPLETION] == MISSING else Interval(c[S.COMPLETION], N(c[S.COMPLETION_ERROR])),
                 ttft_applies=bool(c[S.TTFT_APPLIES]), tpot_applies=bool(c[S.TPOT_APPLIES]), silent=bool(c[S.SILENT]),
