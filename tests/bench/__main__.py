@@ -1,0 +1,80 @@
+"""Measures speed and memory.
+
+    python -m tests.bench [CASE ...] [--quick] [--otelcol PATH] [--json FILE]
+
+Without a case all of them, which takes some minutes. What is measured is the installed package where there is one, else
+the checkout; it is pinned to one core, and what sends to another. Every figure is the median of several runs.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:] = [*(entry for entry in sys.path if Path(entry or ".").resolve() != ROOT), str(ROOT)]
+
+from exporter import compiled  # noqa: E402  (after the path has been settled)
+from tests.bench import inside  # noqa: E402
+from tests.bench.figures import Figure, table  # noqa: E402
+from tests.bench.options import Options  # noqa: E402
+
+CASES: Final[dict[str, Callable[[Options], Iterable[Figure]]]] = {
+    "stages": inside.stages,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the cases; 1 if one did not do its work."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"any of {', '.join(CASES)}")
+    parser.add_argument("--quick", action="store_true", help="less of everything, to see that it works")
+    parser.add_argument("--otelcol", metavar="PATH", help="an OpenTelemetry Collector to compare with")
+    parser.add_argument("--json", metavar="FILE", help="where to write the results")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.cases) - CASES.keys():
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    found = [figure.as_data() for figure in _run(given.cases or list(CASES), Options(given.quick, given.otelcol))]
+    print(*table(found), sep="\n")
+    if given.json:
+        results = {**_conditions(arguments), "figures": found}
+        Path(given.json).write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0
+
+
+def _run(cases: Iterable[str], options: Options) -> Iterator[Figure]:
+    for case in cases:
+        print(f"{case} ...", file=sys.stderr, flush=True)
+        yield from CASES[case](options)
+
+
+def _conditions(arguments: Iterable[str]) -> dict[str, Any]:
+    """When, where and how it was measured."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return {
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "python": platform.python_version(),
+        "compiled": compiled(),
+        "commit": commit.stdout.strip(),
+        "command": " ".join(["python -m tests.bench", *arguments]),
+    }
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""The benchmarks' traffic is what it is said to be. How fast anything is, no test says."""
+
+from itertools import islice
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.bench import subject
+from tests.bench.figures import Figure, table
+from tests.bench.inside import Fed
+from tests.bench.mix import BATCH, Mix
+
+
+@pytest.fixture(scope="module")
+def mix() -> Mix:
+    return Mix(2_000, under_way=200)
+
+
+def test_a_body_of_the_mix_is_otlp_of_the_size_and_kind_of_real_ones(mix: Mix) -> None:
+    for body in islice(mix.bodies(), 4, 6):
+        request = ExportTraceServiceRequest.FromString(body.content)
+        spans = [span for group in request.resource_spans for scope in group.scope_spans for span in scope.spans]
+        assert len(spans) == body.spans == BATCH
+        assert len(body.content) / BATCH == pytest.approx(570, rel=0.05)
+        assert sum(len(span.attributes) for span in spans) / BATCH == pytest.approx(12, rel=0.05)
+        assert {span.name for span in spans} == {"apply_async/llm.generate", "ingress", "llm_request"}
+
+
+def test_a_mix_is_the_same_in_every_run(mix: Mix) -> None:
+    assert list(mix.bodies()) == list(Mix(2_000, under_way=200).bodies())
+
+
+def test_every_request_of_the_mix_is_joined_whole_and_judged(mix: Mix) -> None:
+    fed = Fed(subject.pipeline(mix, 2))
+    fed.end(mix.bodies(), mix.requests, judged=True)
+
+
+def test_a_request_that_was_not_joined_is_noticed(mix: Mix) -> None:
+    fed = Fed(subject.pipeline(mix, 2))
+    with pytest.raises(subject.NotDone):
+        fed.end(list(mix.bodies())[:-1], mix.requests, judged=True)
+
+
+def test_a_figure_says_whether_its_goal_was_met() -> None:
+    slow, fast = (Figure("stages", "all", (low, 0.4, 0.5), at_most=0.36) for low in (0.3, 0.4))
+    near = Figure("stages", "all", (0.1, 0.2, 0.9), at_least=0.2)
+    assert [figure.said for figure in (slow, fast, near)] == ["not met", "not met", "met"]
+    assert " ".join(list(table([near.as_data()]))[1].split()) == "stages all 0.2 0.1 to 0.9 ratio ≥ 0.2 met"
