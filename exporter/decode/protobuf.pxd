@@ -1,22 +1,32 @@
 # Types for the compiled build; protobuf.py is the program.
 cdef unsigned long long SIGN
 cdef unsigned long long MASK
+cdef long long SIGN_32
+cdef long long MASK_32
 cdef Py_ssize_t HEAD
 cdef long long UNSET
 cdef long long LATEST
+cdef Py_ssize_t RECENT
 cdef int NO_LIST
 cdef int EMPTY_LIST
 cdef int LIST
 cimport cython
+from libc.stdint cimport int64_t  # what functions return: with "long long" and "final" Cython 3.3 writes -1LLLL
 
+cimport exporter.decode.words as words
+
+@cython.final
 cdef class Decoder:
-    cdef long long[::1] table
-    cdef long long[::1] key_places
-    cdef const unsigned char[::1] spelling
+    cdef object table_rows
+    cdef long long *table
+    cdef object key_rows
+    cdef long long *key_places
+    cdef bytes spelt
+    cdef const unsigned char *spelling
     cdef Py_ssize_t table_mask
     cdef public dict event_names
     cdef public bytes body
-    cdef const unsigned char[::1] data
+    cdef const unsigned char *data
     cdef Py_ssize_t at
     cdef Py_ssize_t spans
     cdef Py_ssize_t seen
@@ -27,10 +37,19 @@ cdef class Decoder:
     cdef object attribute_rows
     cdef object event_rows
     cdef object link_rows
-    cdef long long[::1] heads
-    cdef long long[::1] attributes
-    cdef long long[::1] events
-    cdef long long[::1] links
+    cdef object recent_rows
+    cdef long long *heads
+    cdef long long *attributes
+    cdef long long *events
+    cdef long long *links
+    cdef long long *recent
+    cdef Py_ssize_t head_room
+    cdef Py_ssize_t attribute_room
+    cdef Py_ssize_t event_room
+    cdef Py_ssize_t link_room
+    cdef Py_ssize_t event_at
+    cdef Py_ssize_t event_size
+    cdef Py_ssize_t event_slot
     cdef public Py_ssize_t generation
     cdef public list groups
     cdef public list resources
@@ -48,20 +67,25 @@ cdef class Decoder:
     cdef void request(self, Py_ssize_t end) except *
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
     cdef void resource_spans(self, Py_ssize_t start, Py_ssize_t end) except *
-    @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
+    @cython.locals(tag=cython.longlong, stop=Py_ssize_t, spans=Py_ssize_t, seen=Py_ssize_t, attributes=Py_ssize_t,
+                   events=Py_ssize_t, links=Py_ssize_t, refused=Py_ssize_t)
     cdef void scope_spans(self, Py_ssize_t start, Py_ssize_t end) except *
+    @cython.locals(tag=cython.longlong, at=Py_ssize_t, place=Py_ssize_t, alone=cython.bint)
+    cdef bint items(self, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(names=dict)
     cdef dict names_in(self, bytes scope)
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
     cdef void read_scope(self, Py_ssize_t end) except *
-    @cython.locals(row=Py_ssize_t, attributes_from=Py_ssize_t, trace_at=Py_ssize_t,
+    @cython.locals(data="const unsigned char *", heads="long long *", at=Py_ssize_t, row=Py_ssize_t,
+                   attributes_from=Py_ssize_t, trace_at=Py_ssize_t,
                    span_at=Py_ssize_t, parent_at=Py_ssize_t, state_at=Py_ssize_t, name_at=Py_ssize_t,
                    name_to=Py_ssize_t, trace_length=Py_ssize_t, span_length=Py_ssize_t, parent_length=Py_ssize_t,
                    state_length=Py_ssize_t, begin=cython.longlong, finish=cython.longlong, kind=cython.longlong,
                    status=cython.longlong, dropped=cython.longlong, more=cython.bint, tag=cython.longlong,
                    stop=Py_ssize_t)
     cdef void span(self, Py_ssize_t start, Py_ssize_t end) except *
-    @cython.locals(row=Py_ssize_t, attributes_from=Py_ssize_t, trace_at=Py_ssize_t, span_at=Py_ssize_t,
+    @cython.locals(heads="long long *", row=Py_ssize_t, attributes_from=Py_ssize_t, trace_at=Py_ssize_t,
+                   span_at=Py_ssize_t,
                    name_at=Py_ssize_t, name_to=Py_ssize_t, body_at=Py_ssize_t, body_to=Py_ssize_t,
                    trace_length=Py_ssize_t, span_length=Py_ssize_t, time=cython.longlong, observed=cython.longlong,
                    place=Py_ssize_t, tag=cython.longlong, stop=Py_ssize_t)
@@ -72,7 +96,7 @@ cdef class Decoder:
     cdef str time_fault(self, long long begin, long long finish)
     cdef str id_fault(self, Py_ssize_t trace_length, Py_ssize_t span_length, Py_ssize_t parent_length)
     @cython.locals(tag=cython.longlong)
-    cdef long long status_code(self, Py_ssize_t end, long long code) except? -1
+    cdef int64_t status_code(self, Py_ssize_t end, long long code) except? -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
     cdef void events_and_links(self, Py_ssize_t start, Py_ssize_t end) except *
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, time=cython.longlong, name_at=Py_ssize_t, name_to=Py_ssize_t,
@@ -81,9 +105,13 @@ cdef class Decoder:
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, trace_at=Py_ssize_t, span_at=Py_ssize_t,
                    trace_length=Py_ssize_t, span_length=Py_ssize_t, row=Py_ssize_t)
     cdef void link(self, Py_ssize_t end) except *
+    @cython.locals(data="const unsigned char *", key_to=Py_ssize_t, slot=Py_ssize_t)
+    cdef int attribute(self, Py_ssize_t start, Py_ssize_t end) except -1
+    @cython.locals(data="const unsigned char *", row=Py_ssize_t, attributes="long long *", size=Py_ssize_t)
+    cdef int one_value(self, Py_ssize_t slot, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, key_at=Py_ssize_t, key_to=Py_ssize_t, value_at=Py_ssize_t,
-                   value_to=Py_ssize_t, values=Py_ssize_t, start=Py_ssize_t, slot=Py_ssize_t, row=Py_ssize_t)
-    cdef void attribute(self, Py_ssize_t end) except *
+                   value_to=Py_ssize_t, values=Py_ssize_t, slot=Py_ssize_t, row=Py_ssize_t)
+    cdef void any_attribute(self, Py_ssize_t start, Py_ssize_t end) except *
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, state=cython.int)
     cdef void merged_value(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row) except *
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
@@ -93,19 +121,17 @@ cdef class Decoder:
     cdef Py_ssize_t resource_of(self, bytes message) except -1
     cdef Py_ssize_t group_of(self, bytes name) except -1
     @cython.locals(value=cython.longlong)
-    cdef long long tag(self, Py_ssize_t end) except -1
+    cdef int64_t tag(self, Py_ssize_t end) except -1
     @cython.locals(size=cython.longlong)
     cdef Py_ssize_t length(self, Py_ssize_t end) except -1
+    @cython.locals(at=Py_ssize_t)
+    cdef int64_t varint(self, Py_ssize_t end) except? -1
     @cython.locals(at=Py_ssize_t, value=cython.ulonglong, part=cython.ulonglong,
                    shift=cython.int)
-    cdef long long varint(self, Py_ssize_t end) except? -1
+    cdef int64_t long_varint(self, Py_ssize_t end) except? -1
     @cython.locals(value=cython.longlong)
-    cdef long long int32(self, Py_ssize_t end) except? -1
-    @cython.locals(at=Py_ssize_t, value=cython.ulonglong, part=cython.ulonglong,
-                   place=Py_ssize_t)
-    cdef long long fixed64(self, Py_ssize_t end) except? -1
-    @cython.locals(value=cython.ulonglong, part=cython.ulonglong, place=Py_ssize_t)
-    cdef long long big64(self, Py_ssize_t at) except? -1
+    cdef int64_t int32(self, Py_ssize_t end) except? -1
+    cdef int64_t fixed64(self, Py_ssize_t end) except? -1
     @cython.locals(wire=cython.int)
     cdef void skip(self, long long tag, Py_ssize_t end) except *
     cdef void forward(self, Py_ssize_t size, Py_ssize_t end) except *
@@ -116,7 +142,9 @@ cdef class Decoder:
     cdef void grow_events(self) except *
     cdef void grow_links(self) except *
     cdef Py_ssize_t first_probe(self, Py_ssize_t size, Py_ssize_t last, Py_ssize_t middle) noexcept
-    @cython.locals(size=Py_ssize_t, probe=Py_ssize_t, slot=Py_ssize_t)
-    cdef Py_ssize_t slot_of(self, Py_ssize_t start, Py_ssize_t end) except? -1
-    @cython.locals(place=Py_ssize_t)
-    cdef bint same(self, Py_ssize_t at, Py_ssize_t key_at, Py_ssize_t size) except -1
+    @cython.locals(data="const unsigned char *", size=Py_ssize_t, probe=Py_ssize_t, slot=Py_ssize_t, at=Py_ssize_t)
+    cdef Py_ssize_t slot_of(self, Py_ssize_t start, Py_ssize_t end) noexcept
+    cdef Py_ssize_t event_of(self, Py_ssize_t at, Py_ssize_t size) except? -1
+    @cython.locals(place=Py_ssize_t, recent="long long *", group=Py_ssize_t)
+    cdef Py_ssize_t group_at(self, Py_ssize_t at, Py_ssize_t size) except -1
+    cdef void point(self) except *

@@ -9,16 +9,25 @@ Two kinds of fault are told apart. A body whose structure is broken raises `BadB
 says something impossible (an id of the wrong length, an end before its start) is left out and named in
 `Batch.refused`; the others stay.
 
+How it is quick
+    What every SDK writes has a short way: a tag and a length of one byte, a key before its value, and nothing else. All
+    the rest goes by the general way, which is the one that reads everything.
+
 `protobuf.pxd` beside this file gives the types with which it is compiled; uncompiled it does the same, slower.
+Compiled, `data`, the rows and the table are pointers, whose bounds nobody checks but this code: a byte is read where
+`at < end` has been seen to hold, and every `end` lies in the body; a row is written after `grow_…` has made room.
 """
 
 from array import array
 
+import exporter.decode.words as words
 from exporter.decode import columns
 from exporter.decode.columns import BODY, BadBody, Batch, Group, Refused, Resource, Wanted
 
 SIGN = 1 << 63
 MASK = (1 << 64) - 1
+SIGN_32 = 1 << 31
+MASK_32 = (1 << 32) - 1
 HEAD = columns.HEAD
 UNSET = -(1 << 63)
 """In place of a time that a log record does not give."""
@@ -34,6 +43,8 @@ ENTRY = 256
 """What remembering costs beside the text, about."""
 DEPTH = 100
 """Nested groups in unknown fields, as in protobuf's own parser."""
+RECENT = 8
+"""Names of spans that are found by their bytes, within one scope; a power of two."""
 NO_LIST, EMPTY_LIST, LIST = 0, 1, 2
 """What an AnyValue was last set to."""
 
@@ -47,44 +58,47 @@ class Decoder:
         self.body_slot = wanted.keys.get(BODY.encode(), -1)
         self.logs = False
         self.body = b""
-        self.data = memoryview(b"")
+        self.data = self.body
         self.at = 0
         self.spans = 0
         self.seen = 0
         self.attribute_count = 0
         self.event_count = 0
         self.link_count = 0
-        self.head_rows = memoryview(array("q", bytes(8 * HEAD * 64)))
-        self.heads = self.head_rows
-        self.attribute_rows = memoryview(array("q", bytes(8 * 4 * 512)))
-        self.attributes = self.attribute_rows
-        self.event_rows = memoryview(array("q", bytes(8 * 4 * 64)))
-        self.events = self.event_rows
-        self.link_rows = memoryview(array("q", bytes(8 * 3 * 16)))
-        self.links = self.link_rows
+        self.head_rows = room_for(HEAD * 64)
+        self.attribute_rows = room_for(4 * 512)
+        self.event_rows = room_for(4 * 64)
+        self.link_rows = room_for(3 * 16)
+        self.point()
+        self.recent_rows = room_for(3 * RECENT)
+        self.recent = words.cells(self.recent_rows)
+        self.event_at = self.event_slot = 0
+        self.event_size = -1
         self.generation = 0
         self.forget()
 
     def learn_keys(self, keys: dict[bytes, int]) -> None:
         """An open table of the wanted keys, so that a key is looked up where it stands in the body."""
         size = 64
-        while size < 4 * len(keys):
+        while size < 8 * len(keys):
             size *= 2
         self.table_mask = size - 1
-        table = array("q", [-1]) * size
-        places = array("q", [0]) * (2 * len(keys) + 2)
-        spelling = b""
+        self.table_rows = memoryview(array("q", [-1]) * size)
+        self.table = words.cells(self.table_rows)
+        self.key_rows = room_for(2 * len(keys) + 2)
+        self.key_places = words.cells(self.key_rows)
+        self.spelt = b"".join(keys)
+        self.spelling = self.spelt
+        at = 0
         for key, slot in keys.items():
-            places[2 * slot] = len(spelling)
-            places[2 * slot + 1] = len(key)
-            spelling += key
-            probe = self.first_probe(len(key), key[len(key) - 1], key[len(key) >> 1])
-            while table[probe] >= 0:
-                probe = (probe + 1) & self.table_mask
-            table[probe] = slot
-        self.table = memoryview(table)
-        self.key_places = memoryview(places)
-        self.spelling = memoryview(spelling)
+            self.key_rows[2 * slot] = at
+            self.key_rows[2 * slot + 1] = len(key)
+            at += len(key)
+            if key:
+                probe = self.first_probe(len(key), key[len(key) - 1], key[len(key) >> 1])
+                while self.table_rows[probe] >= 0:
+                    probe = (probe + 1) & self.table_mask
+                self.table_rows[probe] = slot
 
     def forget(self) -> None:
         """Drop the remembered groups; group numbers start again and `generation` goes up."""
@@ -108,10 +122,11 @@ class Decoder:
         if len(self.groups) > GROUPS or self.remembered > REMEMBERED:
             self.forget()
         self.body = body
-        self.data = memoryview(body)
+        self.data = self.body
+        self.event_size = -1
         self.spans = self.seen = self.attribute_count = self.event_count = self.link_count = 0
         self.refused = []
-        self.request(len(body))
+        self.request(len(self.body))
         return Batch(
             body, self.spans, self.head_rows, self.attribute_rows, self.event_rows, self.link_rows,
             self.groups, self.resources, self.refused,
@@ -153,6 +168,19 @@ class Decoder:
                 self.skip(tag, end)
 
     def scope_spans(self, start: int, end: int) -> None:
+        """The spans of one scope, whose name usually stands before them. Where it does not, they are read again."""
+        spans, seen, attributes = self.spans, self.seen, self.attribute_count
+        events, links, refused = self.event_count, self.link_count, len(self.refused)
+        self.scope = b""
+        self.at = start
+        if start < end and self.data[start] == 0x0A:
+            self.tag(end)
+            self.read_scope(self.length(end))
+        if self.items(self.at, end):
+            return
+        self.spans, self.seen, self.attribute_count = spans, seen, attributes
+        self.event_count, self.link_count = events, links
+        del self.refused[refused:]
         self.scope = b""
         self.at = start
         while self.at < end:
@@ -162,19 +190,29 @@ class Decoder:
                 self.read_scope(stop)
             else:
                 self.skip(tag, end)
+        self.items(start, end)
+
+    def items(self, start: int, end: int) -> bool:
+        """Read the spans or log records; whether no part of the scope stood among them."""
         self.names = self.names_in(self.scope)
-        self.at = start
-        while self.at < end:
+        for place in range(RECENT):
+            self.recent[3 * place + 1] = -1
+        alone = True
+        at = start
+        while at < end:
+            self.at = at
             tag = self.tag(end)
             if tag == 0x12:  # spans = 2, log_records = 2
-                stop = self.length(end)
+                at = self.length(end)
                 if self.logs:
-                    self.log_record(self.at, stop)
+                    self.log_record(self.at, at)
                 else:
-                    self.span(self.at, stop)
-                self.at = stop
+                    self.span(self.at, at)
             else:
+                alone = alone and tag != 0x0A
                 self.skip(tag, end)
+                at = self.at
+        return alone
 
     def names_in(self, scope: bytes) -> dict[bytes, int]:
         """The groups of the present resource and this scope, by the name of their spans."""
@@ -200,98 +238,109 @@ class Decoder:
 
     def span(self, start: int, end: int) -> None:
         """One span: a row of `heads`, or an entry of `refused`."""
-        if (self.spans + 1) * HEAD > len(self.heads):
+        if (self.spans + 1) * HEAD > self.head_room:
             self.grow_heads()
-        row = self.spans * HEAD
+        data = self.data
         attributes_from = self.attribute_count
         trace_at = span_at = parent_at = state_at = name_at = name_to = 0
         trace_length = span_length = parent_length = state_length = 0
         begin = finish = kind = status = dropped = 0
         more = False
-        self.at = start
-        while self.at < end:
-            tag = self.tag(end)
-            if tag == 0x4A:  # attributes = 9
-                stop = self.length(end)
-                self.attribute(stop)
-            elif tag == 0x0A:  # trace_id = 1
-                stop = self.length(end)
-                trace_at = self.at
-                trace_length = stop - self.at
-                self.at = stop
-            elif tag == 0x12:  # span_id = 2
-                stop = self.length(end)
-                span_at = self.at
-                span_length = stop - self.at
-                self.at = stop
-            elif tag == 0x22:  # parent_span_id = 4
-                stop = self.length(end)
-                parent_at = self.at
-                parent_length = stop - self.at
-                self.at = stop
-            elif tag == 0x2A:  # name = 5
-                stop = self.length(end)
-                name_at = self.at
-                name_to = stop
-                self.at = stop
-            elif tag == 0x39:  # start_time_unix_nano = 7
+        at = start
+        while at < end:
+            tag = data[at]
+            at += 1
+            if tag >= 128 or tag < 8:
+                if tag == 0x85 and end - at >= 5 and data[at] == 1:  # flags = 16, of which nothing is read
+                    at += 5
+                    continue
+                self.at = at - 1
+                tag = self.tag(end)
+                at = self.at
+            if tag & 7 == 2:
+                if at < end and data[at] < 128 and data[at] < end - at:
+                    stop = at + 1 + data[at]
+                    at += 1
+                else:
+                    self.at = at
+                    stop = self.length(end)
+                    at = self.at
+                if tag == 0x4A:  # attributes = 9
+                    self.attribute(at, stop)
+                elif tag == 0x0A:  # trace_id = 1
+                    trace_at = at
+                    trace_length = stop - at
+                elif tag == 0x12:  # span_id = 2
+                    span_at = at
+                    span_length = stop - at
+                elif tag == 0x22:  # parent_span_id = 4
+                    parent_at = at
+                    parent_length = stop - at
+                elif tag == 0x2A:  # name = 5
+                    name_at = at
+                    name_to = stop
+                elif tag == 0x7A:  # status = 15
+                    self.at = at
+                    status = self.status_code(stop, status)
+                elif tag == 0x1A:  # trace_state = 3
+                    state_at = at
+                    state_length = stop - at
+                elif tag == 0x5A or tag == 0x6A:  # events = 11, links = 13
+                    more = True
+                at = stop
+                continue
+            self.at = at
+            if tag == 0x39:  # start_time_unix_nano = 7
                 begin = self.fixed64(end)
             elif tag == 0x41:  # end_time_unix_nano = 8
                 finish = self.fixed64(end)
             elif tag == 0x30:  # kind = 6
                 kind = self.int32(end)
-            elif tag == 0x7A:  # status = 15
-                stop = self.length(end)
-                status = self.status_code(stop, status)
-            elif tag == 0x1A:  # trace_state = 3
-                stop = self.length(end)
-                state_at = self.at
-                state_length = stop - self.at
-                self.at = stop
             elif tag == 0x60:  # dropped_events_count = 12
-                dropped = self.varint(end) & 0xFFFFFFFF
-            elif tag == 0x5A or tag == 0x6A:  # events = 11, links = 13
-                self.at = self.length(end)
-                more = True
+                dropped = self.varint(end) & MASK_32
             else:
                 self.skip(tag, end)
+            at = self.at
         self.seen += 1
+        row = self.spans * HEAD
+        heads = self.heads
         if trace_length != 16 or span_length != 8 or (parent_length != 0 and parent_length != 8):
             self.refuse(self.id_fault(trace_length, span_length, parent_length), attributes_from)
             return
-        self.heads[row] = self.big64(trace_at)
-        self.heads[row + 1] = self.big64(trace_at + 8)
-        self.heads[row + 2] = self.big64(span_at)
-        self.heads[row + 3] = self.big64(parent_at) if parent_length else 0
-        if (self.heads[row] == 0 and self.heads[row + 1] == 0) or self.heads[row + 2] == 0:
+        heads[row] = words.big64(data, trace_at)
+        heads[row + 1] = words.big64(data, trace_at + 8)
+        heads[row + 2] = words.big64(data, span_at)
+        heads[row + 3] = words.big64(data, parent_at) if parent_length else 0
+        if (heads[row] == 0 and heads[row + 1] == 0) or heads[row + 2] == 0:
             self.refuse("trace_id and span_id must not be zero", attributes_from)
             return
         if begin <= 0 or finish < begin or finish >= LATEST:
             self.refuse(self.time_fault(begin, finish), attributes_from)
             return
-        self.heads[row + 4] = begin
-        self.heads[row + 5] = finish
-        self.heads[row + 6] = kind
-        self.heads[row + 7] = status
-        self.heads[row + 8] = self.group_of(self.body[name_at:name_to])
-        self.heads[row + 9] = attributes_from
-        self.heads[row + 10] = self.attribute_count
-        self.heads[row + 11] = self.event_count
-        self.heads[row + 13] = self.link_count
+        heads[row + 4] = begin
+        heads[row + 5] = finish
+        heads[row + 6] = kind
+        heads[row + 7] = status
+        heads[row + 8] = self.group_at(name_at, name_to - name_at)
+        heads[row + 9] = attributes_from
+        heads[row + 10] = self.attribute_count
+        heads[row + 11] = self.event_count
+        heads[row + 13] = self.link_count
         if more:
             self.events_and_links(start, end)
-        self.heads[row + 12] = self.event_count
-        self.heads[row + 14] = self.link_count
-        self.heads[row + 15] = state_at
-        self.heads[row + 16] = state_length
-        self.heads[row + 17] = dropped
+        heads[row + 12] = self.event_count
+        heads[row + 14] = self.link_count
+        heads[row + 15] = state_at
+        heads[row + 16] = state_length
+        heads[row + 17] = dropped
         self.spans += 1
 
     def log_record(self, start: int, end: int) -> None:
         """One log record: a row of `heads`, or an entry of `refused`."""
-        if (self.spans + 1) * HEAD > len(self.heads):
+        if (self.spans + 1) * HEAD > self.head_room:
             self.grow_heads()
         row = self.spans * HEAD
+        heads = self.heads
         attributes_from = self.attribute_count
         trace_at = span_at = name_at = name_to = body_at = body_to = 0
         trace_length = span_length = 0
@@ -301,7 +350,8 @@ class Decoder:
             tag = self.tag(end)
             if tag == 0x32:  # attributes = 6
                 stop = self.length(end)
-                self.attribute(stop)
+                self.attribute(self.at, stop)
+                self.at = stop
             elif tag == 0x09:  # time_unix_nano = 1
                 time = self.fixed64(end)
             elif tag == 0x59:  # observed_time_unix_nano = 11
@@ -337,24 +387,24 @@ class Decoder:
             return
         if body_to > body_at and self.body_slot >= 0:
             self.text_body(body_at, body_to)
-        self.heads[row] = self.big64(trace_at) if trace_length else 0
-        self.heads[row + 1] = self.big64(trace_at + 8) if trace_length else 0
-        self.heads[row + 2] = self.big64(span_at) if span_length else 0
-        self.heads[row + 3] = 0
-        self.heads[row + 4] = time if time else UNSET
-        self.heads[row + 5] = observed if observed else UNSET
-        self.heads[row + 6] = 0
-        self.heads[row + 7] = 0
-        self.heads[row + 8] = self.group_of(self.body[name_at:name_to])
-        self.heads[row + 9] = attributes_from
-        self.heads[row + 10] = self.attribute_count
+        heads[row] = words.big64(self.data, trace_at) if trace_length else 0
+        heads[row + 1] = words.big64(self.data, trace_at + 8) if trace_length else 0
+        heads[row + 2] = words.big64(self.data, span_at) if span_length else 0
+        heads[row + 3] = 0
+        heads[row + 4] = time if time else UNSET
+        heads[row + 5] = observed if observed else UNSET
+        heads[row + 6] = 0
+        heads[row + 7] = 0
+        heads[row + 8] = self.group_at(name_at, name_to - name_at)
+        heads[row + 9] = attributes_from
+        heads[row + 10] = self.attribute_count
         for place in range(11, HEAD):
-            self.heads[row + place] = 0
+            heads[row + place] = 0
         self.spans += 1
 
     def text_body(self, start: int, end: int) -> None:
         """The body of a log record, as one more attribute."""
-        if (self.attribute_count + 1) * 4 > len(self.attributes):
+        if (self.attribute_count + 1) * 4 > self.attribute_room:
             self.grow_attributes()
         row = self.attribute_count * 4
         self.attributes[row] = self.body_slot
@@ -419,10 +469,10 @@ class Decoder:
                 time = self.fixed64(end)
             else:
                 self.skip(tag, end)
-        slot = self.event_names.get(self.body[name_at:name_to], -1)
+        slot = self.event_of(name_at, name_to - name_at)
         if slot < 0:
             return
-        if (self.event_count + 1) * 4 > len(self.events):
+        if (self.event_count + 1) * 4 > self.event_room:
             self.grow_events()
         row = self.event_count * 4
         self.events[row] = slot
@@ -433,7 +483,8 @@ class Decoder:
             tag = self.tag(end)
             if tag == 0x1A:  # attributes = 3
                 stop = self.length(end)
-                self.attribute(stop)
+                self.attribute(self.at, stop)
+                self.at = stop
             else:
                 self.skip(tag, end)
         self.events[row + 3] = self.attribute_count
@@ -457,19 +508,59 @@ class Decoder:
                 self.skip(tag, end)
         if trace_length != 16 or span_length != 8:
             return
-        if (self.link_count + 1) * 3 > len(self.links):
+        if (self.link_count + 1) * 3 > self.link_room:
             self.grow_links()
         row = self.link_count * 3
-        self.links[row] = self.big64(trace_at)
-        self.links[row + 1] = self.big64(trace_at + 8)
-        self.links[row + 2] = self.big64(span_at)
+        self.links[row] = words.big64(self.data, trace_at)
+        self.links[row + 1] = words.big64(self.data, trace_at + 8)
+        self.links[row + 2] = words.big64(self.data, span_at)
         self.link_count += 1
 
-    def attribute(self, end: int) -> None:
-        """A KeyValue from `at` to `end`; kept if its key is wanted."""
+    def attribute(self, start: int, end: int) -> int:
+        """A KeyValue; kept if its key is wanted."""
+        data = self.data
+        if end - start >= 4 and data[start] == 0x0A and data[start + 1] < 128:  # key = 1
+            key_to = start + 2 + data[start + 1]
+            # value = 2, which fills the rest
+            if key_to + 2 <= end and data[key_to] == 0x12 and data[key_to + 1] == end - key_to - 2 < 128:
+                slot = self.slot_of(start + 2, key_to)
+                if slot >= 0:
+                    self.one_value(slot, key_to + 2, end)
+                return 0
+        self.any_attribute(start, end)
+        return 0
+
+    def one_value(self, slot: int, start: int, end: int) -> int:
+        """The value of an attribute, which is there once."""
+        if (self.attribute_count + 1) * 4 > self.attribute_room:
+            self.grow_attributes()
+        data = self.data
+        row = self.attribute_count * 4
+        attributes = self.attributes
+        attributes[row] = slot
+        attributes[row + 1] = 0
+        size = end - start
+        if size >= 2 and data[start] == 0x0A and data[start + 1] == size - 2:  # string_value = 1
+            attributes[row + 1] = 1
+            attributes[row + 2] = start + 2
+            attributes[row + 3] = size - 2
+        elif size == 9 and data[start] == 0x21:  # double_value = 4
+            attributes[row + 1] = 4
+            attributes[row + 2] = words.little64(data, start + 1)
+        elif size == 2 and data[start] == 0x18 and data[start + 1] < 128:  # int_value = 3
+            attributes[row + 1] = 3
+            attributes[row + 2] = data[start + 1]
+        else:
+            self.value(start, end, row, 0, NO_LIST)
+        if attributes[row + 1] != 0:
+            self.attribute_count += 1
+        return 0
+
+    def any_attribute(self, start: int, end: int) -> None:
+        """A KeyValue in any of the ways in which it can be written."""
         key_at = key_to = value_at = value_to = 0
         values = 0
-        start = self.at
+        self.at = start
         while self.at < end:
             tag = self.tag(end)
             if tag == 0x0A:  # key = 1
@@ -488,18 +579,17 @@ class Decoder:
         slot = self.slot_of(key_at, key_to)
         if slot < 0:
             return
-        if (self.attribute_count + 1) * 4 > len(self.attributes):
+        if values <= 1:
+            self.one_value(slot, value_at, value_to)
+            return
+        if (self.attribute_count + 1) * 4 > self.attribute_room:
             self.grow_attributes()
         row = self.attribute_count * 4
         self.attributes[row] = slot
         self.attributes[row + 1] = 0
-        if values > 1:  # parts of one message merge: the last value that is set wins
-            self.merged_value(start, end, row)
-        elif values:
-            self.value(value_at, value_to, row, 0, NO_LIST)
+        self.merged_value(start, end, row)  # parts of one message merge: the last value that is set wins
         if self.attributes[row + 1] != 0:
             self.attribute_count += 1
-        self.at = end
 
     def merged_value(self, start: int, end: int, row: int) -> None:
         self.at = start
@@ -580,20 +670,36 @@ class Decoder:
         size = end - start
         if size == 0:
             return -1
-        probe = self.first_probe(size, self.data[end - 1], self.data[start + (size >> 1)])
+        data = self.data
+        probe = self.first_probe(size, data[end - 1], data[start + (size >> 1)])
         while True:
             slot = self.table[probe]
             if slot < 0:
                 return -1
-            if self.key_places[2 * slot + 1] == size and self.same(start, self.key_places[2 * slot], size):
+            at = self.key_places[2 * slot]
+            if self.key_places[2 * slot + 1] == size and words.same(data, start, self.spelling, at, size):
                 return slot
             probe = (probe + 1) & self.table_mask
 
-    def same(self, at: int, key_at: int, size: int) -> bool:
-        for place in range(size):
-            if self.data[at + place] != self.spelling[key_at + place]:
-                return False
-        return True
+    def event_of(self, at: int, size: int) -> int:
+        """Slot of the wanted event whose name stands there, else -1. One name often follows itself."""
+        if self.event_size != size or not words.same(self.data, self.event_at, self.data, at, size):
+            self.event_slot = self.event_names.get(self.body[at : at + size], -1)
+            self.event_at = at
+            self.event_size = size
+        return self.event_slot
+
+    def group_at(self, at: int, size: int) -> int:
+        """Group of the spans of this scope whose name stands there."""
+        place = 3 * ((size + self.data[at + size - 1]) & (RECENT - 1)) if size else 0
+        recent = self.recent
+        if recent[place + 1] == size and words.same(self.data, recent[place], self.data, at, size):
+            return recent[place + 2]
+        group = self.group_of(self.body[at : at + size])
+        recent[place] = at
+        recent[place + 1] = size
+        recent[place + 2] = group
+        return group
 
     def resource_of(self, message: bytes) -> int:
         known = self.resource_ids.get(message, -1)
@@ -622,8 +728,11 @@ class Decoder:
     # The wire.
 
     def tag(self, end: int) -> int:
+        if self.at < end and 8 <= self.data[self.at] < 128:
+            self.at += 1
+            return self.data[self.at - 1]
         value = self.varint(end)
-        if value < 8 or value > 0xFFFFFFFF:
+        if value < 8 or value > MASK_32:
             raise BadBody(f"byte {self.at}: not a protobuf field")
         return value
 
@@ -635,6 +744,16 @@ class Decoder:
         return self.at + size
 
     def varint(self, end: int) -> int:
+        at = self.at
+        if at < end and self.data[at] < 128:
+            self.at = at + 1
+            return self.data[at]
+        if end - at > 1 and self.data[at + 1] < 128:
+            self.at = at + 2
+            return (self.data[at] & 127) | (self.data[at + 1] << 7)
+        return self.long_varint(end)
+
+    def long_varint(self, end: int) -> int:
         at = self.at
         value = shift = 0
         while True:
@@ -654,25 +773,13 @@ class Decoder:
     def int32(self, end: int) -> int:
         """A number of 32 bits, of which protobuf ignores what is above them."""
         value = self.varint(end)
-        return ((value & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+        return ((value & MASK_32) ^ SIGN_32) - SIGN_32
 
     def fixed64(self, end: int) -> int:
         if end - self.at < 8:
             raise BadBody(f"byte {self.at}: the body ends inside a number")
-        at = self.at
-        value = 0
-        for place in range(8):
-            part = self.data[at + 7 - place]
-            value = (value << 8) | part
-        self.at = at + 8
-        return (value ^ SIGN) - SIGN
-
-    def big64(self, at: int) -> int:
-        value = 0
-        for place in range(8):
-            part = self.data[at + place]
-            value = (value << 8) | part
-        return (value ^ SIGN) - SIGN
+        self.at += 8
+        return words.little64(self.data, self.at - 8)
 
     def skip(self, tag: int, end: int) -> None:
         """Pass over the value of a field that is not read."""
@@ -711,21 +818,37 @@ class Decoder:
 
     # Room.
 
+    def point(self) -> None:
+        """Look at the rows where they are now."""
+        self.heads = words.cells(self.head_rows)
+        self.head_room = len(self.head_rows)
+        self.attributes = words.cells(self.attribute_rows)
+        self.attribute_room = len(self.attribute_rows)
+        self.events = words.cells(self.event_rows)
+        self.event_room = len(self.event_rows)
+        self.links = words.cells(self.link_rows)
+        self.link_room = len(self.link_rows)
+
     def grow_heads(self) -> None:
         self.head_rows = doubled(self.head_rows)
-        self.heads = self.head_rows
+        self.point()
 
     def grow_attributes(self) -> None:
         self.attribute_rows = doubled(self.attribute_rows)
-        self.attributes = self.attribute_rows
+        self.point()
 
     def grow_events(self) -> None:
         self.event_rows = doubled(self.event_rows)
-        self.events = self.event_rows
+        self.point()
 
     def grow_links(self) -> None:
         self.link_rows = doubled(self.link_rows)
-        self.links = self.link_rows
+        self.point()
+
+
+def room_for(cells: int) -> memoryview:
+    """So many cells, all zero."""
+    return memoryview(array("q", bytes(8 * cells)))
 
 
 def doubled(rows: memoryview) -> memoryview:

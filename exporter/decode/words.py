@@ -1,0 +1,55 @@
+"""The few things that C does with bytes in one instruction, for the compiled modules and for the uncompiled ones.
+
+`words.pxd` beside this file holds the same functions for C; a module that is compiled uses those, through its own .pxd.
+Neither checks a bound: who calls makes sure that what is read is there.
+"""
+
+import struct
+from typing import TypeVar
+
+Cells = TypeVar("Cells")
+
+
+def cells(rows: Cells) -> Cells:
+    """The numbers of a memory view, to be read and written without checks in C. The view must outlive them."""
+    return rows
+
+
+def little64(data: bytes, at: int) -> int:
+    """The 8 bytes from `at`, the last of which is the highest."""
+    return int.from_bytes(data[at : at + 8], "little", signed=True)
+
+
+def big64(data: bytes, at: int) -> int:
+    """The 8 bytes from `at`, the first of which is the highest."""
+    return int.from_bytes(data[at : at + 8], "big", signed=True)
+
+
+def same(data: bytes, at: int, others: bytes, there: int, size: int) -> bool:
+    """Whether `size` bytes of the one are those of the other."""
+    return data[at : at + size] == others[there : there + size]
+
+
+def hashed(data: bytes, at: int, size: int) -> int:
+    """Python's hash of some bytes, which is that of the text where they are ASCII."""
+    return hash(bytes(data[at : at + size]))
+
+
+def mixed(data: bytes, at: int, size: int, seed: int) -> int:
+    """A number from 0 to 2^62 for a look-up in a table: quick, and not safe from those who choose the bytes."""
+    return hash((seed, bytes(data[at : at + size]))) & 0x3FFFFFFFFFFFFFFF
+
+
+def copied(rows: memoryview, to: int, data: bytes, at: int, size: int) -> None:
+    """Put `size` bytes where there is room for them."""
+    rows[to : to + size] = data[at : at + size]
+
+
+def double_of(bits: int) -> float:
+    """The double whose bits these are."""
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+
+def nearest(value: float) -> int:
+    """A number below 2^51 rounded to a whole one, half to even."""
+    return round(value)
