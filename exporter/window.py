@@ -10,7 +10,7 @@ What is summed is up to the caller: amounts are integers under (series, slot), s
 slots and a counter one with a single slot. Memory follows the distinct pairs per grain, not the range.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import Final
 
@@ -125,16 +125,27 @@ class Window:
 
 
 class Moment:
-    """An event time, found once for all that is counted at it; not to be kept when windows move."""
+    """An event time, found once for all that is counted at it; not to be kept when windows move.
 
-    __slots__ = ("grains", "late")
+    Amounts are below 2^62 in size, but for those of `add_large`. One without arguments is nowhere: it drops all.
+    """
 
-    def __init__(self, grains: list[dict[int, int]], late: list[Window]) -> None:
+    def __init__(self, grains: Sequence[dict[int, int]] = (), late: Sequence[Window] = ()) -> None:
         self.grains = grains
         self.late = late
 
     def add(self, series: int, slot: int, amount: int) -> None:
         """Count an amount."""
+        if amount:
+            self.add_large(series, slot, amount)
+
+    def add_all(self, triples: memoryview, count: int) -> None:
+        """Count what `count` triples of series, slot and amount say, one after another in `triples` (64 bits each)."""
+        for place in range(0, 3 * count, 3):
+            self.add(triples[place], triples[place + 1], triples[place + 2])
+
+    def add_large(self, series: int, slot: int, amount: int) -> None:
+        """Count an amount of any size."""
         if not amount:
             return
         key = series * SLOTS + slot
@@ -161,20 +172,26 @@ class Windows:
             self.windows[length_ns] = Window(length_ns, shared[ratio])
         self.grains: list[Grains] = list(shared.values())
         self.now_ns = 0
+        self.moments: dict[tuple[int, ...], Moment] = {}
+        """By grain, until windows move."""
         if before is not None:
             self.advance(before.now_ns)
 
     def at(self, time_ns: int) -> "Moment":
-        """An event time at which amounts are counted."""
-        places = [(grains, grains.index(time_ns)) for grains in self.grains]
-        return Moment(
-            [grains.grain(index) for grains, index in places],
-            [window for grains, index in places for window in grains.holding(index)],
-        )
+        """An event time at which amounts are counted; the same object for times that no window tells apart."""
+        indices = tuple([grains.index(time_ns) for grains in self.grains])
+        found = self.moments.get(indices)
+        if found is None:
+            places = list(zip(self.grains, indices, strict=True))
+            found = self.moments[indices] = Moment(
+                [grains.grain(index) for grains, index in places],
+                [window for grains, index in places for window in grains.holding(index)],
+            )
+        return found
 
     def add(self, time_ns: int, series: int, slot: int, amount: int) -> None:
         """Count an amount at an event time."""
-        self.at(time_ns).add(series, slot, amount)
+        self.at(time_ns).add_large(series, slot, amount)
 
     def advance(self, time_ns: int) -> None:
         """Move every window on, and drop what none will need."""
@@ -190,6 +207,7 @@ class Windows:
         self._settle()
 
     def _settle(self) -> None:
+        self.moments.clear()
         for grains in self.grains:
             grains.newest = max(window.last for window in grains.windows)
             grains.drop()
