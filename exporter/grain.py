@@ -5,7 +5,7 @@ the first slot, and then the rest in one of two ways. Samples of one unit each a
 which for a hundred latencies of three digits takes half a byte to a byte each. Anything else is a gap and an amount, in
 bytes. Nothing is lost by packing; what comes later to a grain that is packed already makes another piece of it.
 
-An amount here is below 2^62 in size, so two of them can be added; what grows beyond is kept apart, in Python's integers.
+An amount here is below 2^62 in size, so that two can be added; what grows beyond is kept apart, in Python's integers.
 """
 
 from array import array

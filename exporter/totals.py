@@ -1,7 +1,7 @@
 """Running totals of many series in some windows: exact, and as small as the numbers that they hold.
 
 The slots of a series lie in pages of 64. A page has cells of one byte, then of two, then of eight, as its amounts need
-it: the narrow ones count whole UNITs, the wide ones are amounts themselves, and one beyond LIMIT stands in a dictionary.
+it: the narrow ones count whole UNITs, the wide ones are amounts themselves; one beyond LIMIT stands in a dictionary.
 Pages without amounts are given back, so memory follows what is in the windows.
 """
 

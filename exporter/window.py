@@ -461,7 +461,7 @@ class Windows:
     def ranked(self, length_ns: int, series: int, shares: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
         """The sum of one series in one window, and the slots of percentiles by nearest rank; None for an empty one.
 
-        `shares`: numerator and denominator of p / 100. What `slots` and `quantile_slot` give, in a fraction of the time.
+        `shares`: numerator and denominator of p / 100. What `slots` and `quantile_slot` give, but fast.
         """
         window = self.windows[length_ns]
         window.settle()

@@ -105,13 +105,17 @@ WINDOWS = st.lists(
     min_size=1, max_size=4, unique=True,
 )  # fmt: skip
 UNIT = 2**20
+ON = st.sampled_from([0, 1, S // 3, S, S, 5 * S, 10 * S, 10 * S, 61 * S, 700 * S])
+"""How far time goes on."""
+OFF = st.one_of(st.integers(-80, 20).map(lambda count: count * S), st.integers(-4_000 * S, 100 * S))
+"""When a value is, beside that."""
 AMOUNTS = st.one_of(
     st.just(UNIT),
     st.integers(1, 300).map(lambda count: count * UNIT),
     st.integers(-3 * UNIT, 3 * UNIT),
     st.sampled_from([2**61, -(2**61), 2**62 - 1, 2**62, -(2**62), 2**63, 3 * 2**80, 70_000 * UNIT]),
 )
-ONE = st.tuples(TIMES, st.sampled_from([0, 1, 2, 70_000]), st.integers(0, 65_535), AMOUNTS)
+ONE = st.tuples(OFF, st.sampled_from([0, 1, 2, 70_000]), st.integers(0, 65_535), AMOUNTS)
 
 
 def samples(time: int, series: int, count: int, wide: int, seed: int) -> list[tuple[int, int, int, int]]:
@@ -124,14 +128,14 @@ def samples(time: int, series: int, count: int, wide: int, seed: int) -> list[tu
 
 
 BURST = st.builds(
-    samples, TIMES, st.integers(0, 2), st.integers(1, 400), st.sampled_from([0, 1, 4]), st.integers(0, 2**32)
+    samples, OFF, st.integers(0, 2), st.integers(1, 400), st.sampled_from([0, 1, 4]), st.integers(0, 2**32)
 )
 MOVE = st.one_of(
-    st.tuples(st.just("aim"), TIMES),
+    st.tuples(st.just("aim"), ON),
     st.tuples(st.just("work"), st.sampled_from([1, 30, 1000])),
     st.tuples(st.just("read"), st.integers(0, 3)),
-    st.tuples(st.just("advance"), TIMES),
-    st.tuples(st.just("finish"), TIMES),
+    st.tuples(st.just("advance"), ON),
+    st.tuples(st.just("finish"), ON),
     st.tuples(st.just("add"), st.one_of(ONE.map(lambda one: [one]), BURST)),
 )
 
@@ -140,13 +144,14 @@ MOVE = st.one_of(
 @given(WINDOWS, st.lists(MOVE, max_size=60))
 def test_what_comes_while_windows_move_counts_once(lengths: list[int], moves: list[tuple[str, Any]]) -> None:
     """Steps of any size, values between them, late and early; readers see moves only as a whole."""
-    windows, models = Windows(lengths), [Model(length) for length in lengths]
+    windows, models, now = Windows(lengths), [Model(length) for length in lengths], 10**18
     for kind, what in [*moves, *(("read", place) for place in range(len(lengths)))]:
         if kind == "add":
-            for one in what:
-                windows.add(*one)
+            added = [(now + off, *one) for off, *one in what]
+            for each in added:
+                windows.add(*each)
             for model in models:
-                model.values += what
+                model.values += added
         elif kind == "work":
             windows.work(what)
         elif kind == "read":
@@ -158,26 +163,29 @@ def test_what_comes_while_windows_move_counts_once(lengths: list[int], moves: li
             assert dict(totals) == {n: slots for n, slots in expected.items() if slots}
             assert len(totals) == len(dict(totals))
         else:
-            {"aim": windows.aim, "advance": windows.advance, "finish": windows.finish}[kind](what)
+            now += what
+            {"aim": windows.aim, "advance": windows.advance, "finish": windows.finish}[kind](now)
             for model in models:
-                model.finish(what) if kind == "finish" else model.advance(what)
+                model.finish(now) if kind == "finish" else model.advance(now)
 
 
 @settings(deadline=None)
-@given(st.lists(MOVE.filter(lambda move: move[0] in ("add", "advance", "work", "aim")), max_size=20), TIMES)
-def test_windows_set_anew_in_mid_move_hold_the_same(moves: list[tuple[str, Any]], time: int) -> None:
+@given(st.lists(MOVE.filter(lambda move: move[0] in ("add", "advance", "work", "aim")), max_size=20), ON)
+def test_windows_set_anew_in_mid_move_hold_the_same(moves: list[tuple[str, Any]], on: int) -> None:
     lengths = [60 * S, 300 * S, 3600 * S]
-    before, latest = Windows(lengths), 0
+    before, now = Windows(lengths), 10**18
     for kind, what in moves:
         if kind == "add":
-            for one in what:
-                before.add(*one)
+            for off, *one in what:
+                before.add(now + off, *one)
+        elif kind == "work":
+            before.work(what)
         else:
-            getattr(before, kind)(what)
-            latest = max(latest, what) if kind in ("aim", "advance") else latest
+            now += what
+            getattr(before, kind)(now)
     after = Windows(lengths, before)
     for each in (before, after):
-        each.advance(max(time, latest))
+        each.advance(now + on)
     for length in lengths:
         for series in (0, 1, 2, 70_000):
             assert before.slots(length, series) == after.slots(length, series)
@@ -190,9 +198,9 @@ def test_windows_set_anew_in_mid_move_hold_the_same(moves: list[tuple[str, Any]]
 )
 def test_percentiles_are_those_of_the_slots(adds: list[list[tuple[int, int, int, int]]], p: list[Fraction]) -> None:
     windows = Windows([3600 * S])
-    for one in [one for many in adds for one in many]:
-        windows.add(*one)
-    windows.advance(10**18 + 3000 * S)
+    for off, *one in [one for many in adds for one in many]:
+        windows.add(10**18 + off, *one)
+    windows.advance(10**18)
     shares = tuple((each.numerator, each.denominator * 100) for each in p)
     for series in (0, 1, 2, 70_000):
         slots = windows.slots(3600 * S, series)
