@@ -28,8 +28,17 @@ DIRECTIVES = {
 }
 """Cython's compiler directives, for every compiled module."""
 
-LOOPS = ("exporter.decode.protobuf", "exporter.express", "exporter.join", "exporter.script")
-"""Modules that are loops over bytes, where the optimiser earns its time. The others are calls of Python's objects."""
+LOOPS = (
+    "exporter.decode.protobuf",
+    "exporter.express",
+    "exporter.grain",
+    "exporter.join",
+    "exporter.script",
+    "exporter.totals",
+    "exporter.window",
+)
+"""Modules that are loops over bytes and numbers, where the optimiser earns its time. The others are calls of Python's
+objects."""
 FLAGS = ["-O2", "-g0"]
 QUICK_FLAGS = ["-O1", "-g0"]
 """Somebody waits for the first installation."""

@@ -13,6 +13,8 @@ HOT: Final = (
     "align",
     "measure",
     "histogram",
+    "grain",
+    "totals",
     "window",
     "judge",
     "tally",

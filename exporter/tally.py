@@ -31,7 +31,7 @@ from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES
 
 MAX_LIMITS: Final = 10_000
 """Combinations of labels for which it is remembered which limits apply."""
-NOWHERE: Final = Moment([], [])
+NOWHERE: Final = Moment()
 """Where what came too late for the windows is put."""
 END_TO_END: Final = "end_to_end"
 """Where logs tell of arrivals."""
