@@ -2,27 +2,24 @@
 
 What is empty is absent: a window without samples has no percentile, an SLO without eligible requests no attainment.
 What an SLO declares is there from the start, at zero.
+
+All counts are of one instant: they are copied in one go, so that what must add up does. Only the percentiles of windows
+are read in turns with others, as there are many and each takes a while; each with its samples, and all as of the same
+end, for as long as whoever collects lets no tick come between.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from exporter import gauges, record, tally
-from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
-from exporter.histogram import error_ratio, quantile_slot, reading_ns
+from exporter.expose.readings import Readings
+from exporter.expose.text import Family, Grid, HistogramPoint, Histograms, Point, exemplar, units
+from exporter.histogram import largest_error, reading_ns
 from exporter.record import WEIGHT_ONE
-from exporter.report import (
-    ENDED_SLOT,
-    PERCENTILES,
-    SECOND,
-    burn_rates,
-    objective_verdict,
-    percentile_bounds,
-    tail_s,
-)  # fmt: skip
+from exporter.report import ENDED_SLOT, SECOND, burn_rates, objective_verdict, percentile_bounds
 from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
@@ -40,8 +37,17 @@ Points = Iterable[Point | HistogramPoint]
 
 def collect(pipeline: "Pipeline", now_ns: int) -> list[Family]:
     """Every family but those of the process and of reloads. `now_ns`: for ages of what is in flight."""
+    return [family for family in collect_in_turns(pipeline, now_ns) if family is not None]
+
+
+def collect_in_turns(pipeline: "Pipeline", now_ns: int) -> Iterator[Family | None]:
+    """The same; None where others may have their turn, except those who move windows on."""
     scrape = _Scrape(pipeline, now_ns)
-    return [*scrape.requests(), *scrape.windows(), *scrape.slos(), *scrape.surroundings(), *scrape.self()]
+    first, rates, by_ends = list(scrape.requests()), list(scrape.rates()), scrape.only_ends_tell()
+    last = [*scrape.slos(), *scrape.surroundings(), *scrape.self()]
+    readings = Readings(pipeline.tally)
+    yield from readings.read()
+    yield from (*first, *scrape.readings(readings), *rates, *scrape.tails(by_ends, readings), *last)
 
 
 class _Scrape:
@@ -53,7 +59,8 @@ class _Scrape:
         self.declared = self.tally.label_names[2:]
 
     def family(self, name: str, points: Points) -> Family:
-        return Family(FAMILY[name].with_labels(self.declared), list(points))
+        columns = isinstance(points, Grid | Histograms)
+        return Family(FAMILY[name].with_labels(self.declared), points if columns else list(points))
 
     # Since the start.
 
@@ -82,6 +89,8 @@ class _Scrape:
         for flight in self.tally.flights:
             if flight.klass in ages:  # else the boundary is not published here
                 ages[flight.klass].append(max(0, self.now_ns - flight.lag_ns - flight.arrived_ns) / SECOND)
+        for found in ages.values():
+            found.sort()
         counts = [Point((END_TO_END, klass, "log"), len(each)) for klass, each in ages.items()]
         for key, traffic in self.tally.traffic.items():
             if "span" in traffic.in_flight:
@@ -92,12 +101,12 @@ class _Scrape:
                 counts.append(Point((boundary, gauges.CLASS, gauges.EVIDENCE), level))
         yield self.family("inference_in_flight_requests", counts)
         older = (
-            Point((END_TO_END, klass, format_duration(int(age * SECOND))), sum(each > age for each in found))
+            Point((END_TO_END, klass, format_duration(int(age * SECOND))), len(found) - bisect_right(found, age))
             for klass, found in ages.items()
             for age in AGES_S
         )
         yield self.family("inference_in_flight_older_requests", older)
-        oldest = (Point((END_TO_END, klass), max(found)) for klass, found in ages.items() if found)
+        oldest = (Point((END_TO_END, klass), found[-1]) for klass, found in ages.items() if found)
         yield self.family("inference_oldest_in_flight_seconds", oldest)
         yield self.family("inference_backlog_drain_seconds", self._drain(ages))
 
@@ -110,31 +119,36 @@ class _Scrape:
             if done:
                 yield Point((END_TO_END, klass), len(found) * WEIGHT_ONE * (length / SECOND) / done)
 
-    def _tokens(self, cell: str) -> Iterator[Point]:
+    def _tokens(self, cell: str) -> Grid:
+        grid = Grid()
         for series in self.tally.series.values():
-            amount = getattr(series, cell)
-            if amount is not None:
-                yield Point(series.labels, units(amount))
+            grid.add(series.labels, (), (getattr(series, cell),))
+        return grid
 
-    def _histograms(self, metric: str) -> Iterator[HistogramPoint]:
+    def _histograms(self, metric: str) -> Histograms:
+        columns = Histograms()
         for series in self.tally.series.values():
             histograms: Mapping[str, Histogram] = getattr(series, metric)
-            for key, histogram in histograms.items():
-                yield histogram_point((*series.labels, key), histogram)
+            for key, each in histograms.items():
+                columns.add(series.labels, (key,), each.edges_ns, each.counts, each.sum, each.exemplars)
+        return columns
 
-    def _completions(self) -> Iterator[Point]:
+    def _completions(self) -> Grid:
+        grid = Grid([(outcome,) for outcome in OUTCOMES])
         for series in self.tally.series.values():
-            for outcome, count in zip(OUTCOMES, series.completions, strict=True):
-                yield Point((*series.labels, outcome), units(count))
+            grid.add(series.labels, (), series.completions)
+        return grid
 
     # Windows.
 
-    def windows(self) -> Iterator[Family]:
-        for metric in METRICS:
-            yield self.family(f"inference_window_{metric}_seconds", self._percentiles(metric))
-        yield self.family("inference_window_phase_seconds", self._phase_percentiles())
-        yield self.family("inference_window_samples", self._samples())
-        yield self.family("inference_window_error_ratio", self._error_ratios())
+    def readings(self, readings: Readings) -> Iterator[Family]:
+        for kind, percentiles in readings.percentiles.items():
+            yield self.family(f"inference_window_{kind}_seconds", percentiles)
+        yield self.family("inference_window_samples", readings.samples)
+        errors = (Point((metric,), float(largest_error(slots))) for metric, slots in readings.shown.items() if slots)
+        yield self.family("inference_window_error_ratio", errors)
+
+    def rates(self) -> Iterator[Family]:
         ends = [window.end_ns for window in self.tally.windows.windows.values() if window.last]
         yield self.family("inference_window_end_timestamp_seconds", [Point((), max(ends) / SECOND)] if ends else ())
         rates: dict[str, Callable[[int, int], int]] = {
@@ -146,43 +160,6 @@ class _Scrape:
             by_gauges = [] if name == "completions" else self.by_gauges
             points = (*self._rates(choose, by_gauges), *self._gauge_rates(name, by_gauges))
             yield self.family(f"inference_window_{name}_per_second", points)
-        yield self.family("inference_window_arrivals_tail_seconds", self._tails())
-
-    def _percentiles(self, metric: str) -> Iterator[Point]:
-        for key, number in self.tally.by_kind(metric):
-            for length in self.tally.window_lengths:
-                yield from self._quantiles((*key, format_duration(length)), self.tally.windows.slots(length, number))
-
-    def _phase_percentiles(self) -> Iterator[Point]:
-        for (phase, *key), number in self.tally.by_kind("phase"):
-            for length in self.tally.window_lengths:
-                labels = (*key, phase, format_duration(length))
-                yield from self._quantiles(labels, self.tally.windows.slots(length, number))
-
-    def _quantiles(self, labels: tuple[str, ...], slots: Mapping[int, int]) -> Iterator[Point]:
-        for percentile in PERCENTILES if slots else ():
-            slot = quantile_slot(slots, Fraction(percentile))
-            if slot is not None:
-                yield Point((*labels, str(percentile)), reading_ns(slot) / SECOND)
-
-    def _samples(self) -> Iterator[Point]:
-        for metric in METRICS:
-            for key, number in self.tally.by_kind(metric):
-                for length in self.tally.window_lengths:
-                    count = sum(self.tally.windows.slots(length, number).values())
-                    yield Point((*key, metric, format_duration(length)), units(count))
-
-    def _error_ratios(self) -> Iterator[Point]:
-        """The worst of the readings that are shown."""
-        for metric in METRICS:
-            windows = [
-                self.tally.windows.slots(length, number)
-                for _, number in self.tally.by_kind(metric)
-                for length in self.tally.window_lengths
-            ]
-            read = {quantile_slot(slots, Fraction(percentile)) for slots in windows for percentile in PERCENTILES}
-            if shown := read - {None}:
-                yield Point((metric,), float(max(error_ratio(slot) for slot in shown if slot is not None)))
 
     def _gauge_rates(self, name: str, boundaries: Iterable[str]) -> Iterator[Point]:
         for boundary in boundaries:
@@ -202,15 +179,21 @@ class _Scrape:
                 value = units(choose(arrivals, done)) / (length / SECOND)
                 yield Point((boundary, klass, format_duration(length)), value)
 
-    def _tails(self) -> Iterator[Point]:
-        """Where arrivals are known from ends alone."""
-        for boundary, klass in self.tally.traffic:
-            number = self.tally.number("arrivals", boundary, klass)
-            for length in self.tally.window_lengths if boundary not in self.by_gauges else ():
-                told = self.tally.windows.slots(length, number).keys()
-                tail = None if told - {ENDED_SLOT} else tail_s(self.tally, length, boundary, klass)
-                if tail is not None:
-                    yield Point((boundary, klass, format_duration(length)), tail)
+    def only_ends_tell(self) -> list[tuple[str, str, int]]:
+        """Boundary, class and window where arrivals are known from ends alone."""
+        slots, number = self.tally.windows.slots, self.tally.number
+        return [
+            (boundary, klass, length)
+            for boundary, klass in self.tally.traffic
+            for length in (self.tally.window_lengths if boundary not in self.by_gauges else ())
+            if not slots(length, number("arrivals", boundary, klass)).keys() - {ENDED_SLOT}
+        ]
+
+    def tails(self, where: Iterable[tuple[str, str, int]], readings: Readings) -> Iterator[Family]:
+        """A request as long as the longest may not have ended yet."""
+        longest = ((*each[:2], format_duration(each[2]), readings.longest.get(each)) for each in where)
+        points = (Point(tuple(labels), reading_ns(slot) / SECOND) for *labels, slot in longest if slot is not None)
+        yield self.family("inference_window_arrivals_tail_seconds", points)
 
     # SLOs.
 
@@ -430,28 +413,6 @@ class _Scrape:
 def _counter(counts: Mapping[str, int] | Mapping[tuple[str, str], int]) -> Iterator[Point]:
     for key, count in counts.items():
         yield Point(key if isinstance(key, tuple) else (key,), count)
-
-
-def histogram_point(labels: tuple[str, ...], histogram: Histogram) -> HistogramPoint:
-    """A histogram in seconds and requests."""
-    return HistogramPoint(
-        labels,
-        tuple(edge / SECOND for edge in histogram.edges_ns),
-        [units(count) for count in histogram.counts],
-        float(Fraction(histogram.sum, WEIGHT_ONE * SECOND)),
-        {place: exemplar(found, ns / SECOND) for place, (found, ns) in histogram.exemplars.items()},
-    )
-
-
-def exemplar(found: tally.Exemplar, value: float) -> Exemplar:
-    """An exemplar as text."""
-    trace = f"{found.trace_hi & (2**64 - 1):016x}{found.trace_lo & (2**64 - 1):016x}"
-    return Exemplar(trace, f"{found.span & (2**64 - 1):016x}", value, found.time_ns / SECOND)
-
-
-def units(weight: int) -> float:
-    """Weight units in requests."""
-    return weight // WEIGHT_ONE if weight % WEIGHT_ONE == 0 else weight / WEIGHT_ONE
 
 
 def version_text() -> str:
