@@ -3,9 +3,9 @@
 What is empty is absent: a window without samples has no percentile, an SLO without eligible requests no attainment.
 What an SLO declares is there from the start, at zero.
 
-All counts are of one instant: they are copied in one go, so that what must add up does. Only the percentiles of windows
-are read in turns with others, as there are many and each takes a while; each with its samples, and all as of the same
-end, for as long as whoever collects lets no tick come between.
+All counts are of one instant: they are copied in one go, so that what must add up does. What windows and budgets say is
+much, and is read in turns with others: all of one series or SLO at once, and everything as of the same end, as long as
+whoever collects lets no tick come between.
 """
 
 import math
@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from exporter import gauges, record, tally
-from exporter.expose.readings import Readings
+from exporter.expose.readings import Readings, in_turns
 from exporter.expose.text import Family, Grid, HistogramPoint, Histograms, Point, exemplar, units
 from exporter.histogram import largest_error, reading_ns
 from exporter.record import WEIGHT_ONE
@@ -23,6 +23,7 @@ from exporter.report import ENDED_SLOT, SECOND, burn_rates, objective_verdict, p
 from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
+from slo_rules.slo import SLO
 from slo_rules.units import format_decimal, format_duration
 from slo_rules.vocabulary import FATES, FATES_OF_RECORDS, METRICS, OUTCOMES, VERDICTS
 
@@ -42,12 +43,15 @@ def collect(pipeline: "Pipeline", now_ns: int) -> list[Family]:
 
 def collect_in_turns(pipeline: "Pipeline", now_ns: int) -> Iterator[Family | None]:
     """The same; None where others may have their turn, except those who move windows on."""
-    scrape = _Scrape(pipeline, now_ns)
-    first, rates, by_ends = list(scrape.requests()), list(scrape.rates()), scrape.only_ends_tell()
-    last = [*scrape.slos(), *scrape.surroundings(), *scrape.self()]
-    readings = Readings(pipeline.tally)
-    yield from readings.read()
-    yield from (*first, *scrape.readings(readings), *rates, *scrape.tails(by_ends, readings), *last)
+    scrape = None
+    while scrape is None or scrape.windows is not pipeline.tally.windows:  # else a reload came between: begin anew
+        scrape = _Scrape(pipeline, now_ns)
+        families = scrape.families()
+        for _ in scrape.read():
+            yield None
+            if scrape.windows is not pipeline.tally.windows:
+                break
+    yield from families
 
 
 class _Scrape:
@@ -57,10 +61,32 @@ class _Scrape:
         self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
+        self.windows = self.tally.windows
+        self.readings = Readings(self.tally)
+        self.errors: list[Point] = []
+        self.tails: list[Point] = []
+        self.only_ends_tell = list(self._only_ends_tell())
+        self.of_slos = _OfSlos(self.tally)
+
+    def families(self) -> list[Family]:
+        """All families; those of `read` are empty yet."""
+        return [*self.requests(), *self.of_windows(), *self.slos(), *self.surroundings(), *self.self()]
+
+    def read(self) -> Iterator[None]:
+        """Read what takes long; halts where others may have their turn."""
+        yield from self.readings.read()
+        yield from in_turns(self.tally.slos, self.of_slos.read)
+        shown, longest = self.readings.shown, self.readings.longest
+        self.errors += [Point((metric,), float(largest_error(slots))) for metric, slots in shown.items() if slots]
+        self.tails += [
+            Point((boundary, klass, format_duration(length)), reading_ns(longest[boundary, klass, length]) / SECOND)
+            for boundary, klass, length in self.only_ends_tell
+            if (boundary, klass, length) in longest
+        ]
 
     def family(self, name: str, points: Points) -> Family:
-        columns = isinstance(points, Grid | Histograms)
-        return Family(FAMILY[name].with_labels(self.declared), points if columns else list(points))
+        kept = isinstance(points, list | Grid | Histograms)
+        return Family(FAMILY[name].with_labels(self.declared), points if kept else list(points))
 
     # Since the start.
 
@@ -141,16 +167,14 @@ class _Scrape:
 
     # Windows.
 
-    def readings(self, readings: Readings) -> Iterator[Family]:
-        for kind, percentiles in readings.percentiles.items():
+    def of_windows(self) -> Iterator[Family]:
+        for kind, percentiles in self.readings.percentiles.items():
             yield self.family(f"inference_window_{kind}_seconds", percentiles)
-        yield self.family("inference_window_samples", readings.samples)
-        errors = (Point((metric,), float(largest_error(slots))) for metric, slots in readings.shown.items() if slots)
-        yield self.family("inference_window_error_ratio", errors)
-
-    def rates(self) -> Iterator[Family]:
-        ends = [window.end_ns for window in self.tally.windows.windows.values() if window.last]
-        yield self.family("inference_window_end_timestamp_seconds", [Point((), max(ends) / SECOND)] if ends else ())
+        yield self.family("inference_window_samples", self.readings.samples)
+        yield self.family("inference_window_error_ratio", self.errors)
+        as_of_ns = self.tally.as_of_ns
+        end = [] if as_of_ns is None else [Point((), as_of_ns / SECOND)]
+        yield self.family("inference_window_end_timestamp_seconds", end)
         rates: dict[str, Callable[[int, int], int]] = {
             "arrivals": lambda arrivals, _: arrivals,
             "completions": lambda _, completions: completions,
@@ -160,6 +184,7 @@ class _Scrape:
             by_gauges = [] if name == "completions" else self.by_gauges
             points = (*self._rates(choose, by_gauges), *self._gauge_rates(name, by_gauges))
             yield self.family(f"inference_window_{name}_per_second", points)
+        yield self.family("inference_window_arrivals_tail_seconds", self.tails)
 
     def _gauge_rates(self, name: str, boundaries: Iterable[str]) -> Iterator[Point]:
         for boundary in boundaries:
@@ -179,21 +204,13 @@ class _Scrape:
                 value = units(choose(arrivals, done)) / (length / SECOND)
                 yield Point((boundary, klass, format_duration(length)), value)
 
-    def only_ends_tell(self) -> list[tuple[str, str, int]]:
-        """Boundary, class and window where arrivals are known from ends alone."""
-        slots, number = self.tally.windows.slots, self.tally.number
-        return [
-            (boundary, klass, length)
-            for boundary, klass in self.tally.traffic
-            for length in (self.tally.window_lengths if boundary not in self.by_gauges else ())
-            if not slots(length, number("arrivals", boundary, klass)).keys() - {ENDED_SLOT}
-        ]
-
-    def tails(self, where: Iterable[tuple[str, str, int]], readings: Readings) -> Iterator[Family]:
-        """A request as long as the longest may not have ended yet."""
-        longest = ((*each[:2], format_duration(each[2]), readings.longest.get(each)) for each in where)
-        points = (Point(tuple(labels), reading_ns(slot) / SECOND) for *labels, slot in longest if slot is not None)
-        yield self.family("inference_window_arrivals_tail_seconds", points)
+    def _only_ends_tell(self) -> Iterator[tuple[str, str, int]]:
+        """Boundary, class and window: a request as long as the longest may not have ended yet."""
+        for boundary, klass in self.tally.traffic:
+            number = self.tally.number("arrivals", boundary, klass)
+            for length in self.tally.window_lengths if boundary not in self.by_gauges else ():
+                if not self.windows.slots(length, number).keys() - {ENDED_SLOT}:
+                    yield boundary, klass, length
 
     # SLOs.
 
@@ -217,7 +234,8 @@ class _Scrape:
         yield self.family(
             "inference_slo_good_output_tokens_total", (Point((s.name,), units(c.good_output)) for s, c in one)
         )
-        yield from self._slo_windows()
+        for name, read in self.of_slos.points.items():
+            yield self.family(f"inference_slo_{name}", read)
         yield self.family("inference_slo_verdict", self._verdicts())
         yield self.family("inference_slo_percentile_bound_seconds", self._percentile_bounds())
         yield from self._declarations()
@@ -242,50 +260,6 @@ class _Scrape:
                 ruled.append("outside_schedule")
             for reason in sorted({"client_error", "cancelled", "unknown", "unknown_value", *ruled, *counts}):
                 yield Point((slo.name, reason), units(counts[reason]))
-
-    def _slo_windows(self) -> Iterator[Family]:
-        attainments: list[Point] = []
-        bounds: list[Point] = []
-        goodput: list[Point] = []
-        tokens: list[Point] = []
-        ended: list[Point] = []
-        output: list[Point] = []
-        undecided = self.tally.flights.undecided()
-        for length, labels, slots in self._in_windows():
-            good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
-            unknown += undecided.at(labels[0], self.tally.windows.windows[length].end_ns) * WEIGHT_ONE
-            share = verdict.attainment(good, good + bad)
-            between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
-            ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
-            output.append(Point(labels, units(slots.get(tally.ENDED_OUTPUT, 0)) / (length / SECOND)))
-            if share is not None:
-                attainments.append(Point(labels, float(share)))
-            if between is not None:
-                bounds += [
-                    Point((*labels, name), float(value))
-                    for name, value in zip(("lower", "upper"), between, strict=True)
-                ]
-            if good + bad + unknown:
-                goodput.append(Point(labels, units(good) / (length / SECOND)))
-                tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
-        yield self.family("inference_slo_attainment_ratio", attainments)
-        yield self.family("inference_slo_attainment_bound_ratio", bounds)
-        yield self.family("inference_slo_goodput_requests_per_second", goodput)
-        yield self.family("inference_slo_goodput_output_tokens_per_second", tokens)
-        yield self.family("inference_slo_completions_per_second", ended)
-        yield self.family("inference_slo_output_tokens_per_second", output)
-        yield self.family("inference_slo_burn_rate", self._burn_rates())
-
-    def _burn_rates(self) -> Iterator[Point]:
-        for slo in self.tally.slos:
-            for length, burn in burn_rates(self.tally, slo).items():
-                yield Point((slo.name, format_duration(length)), float(burn))
-
-    def _in_windows(self) -> Iterator[tuple[int, tuple[str, str], Mapping[int, int]]]:
-        for slo in self.tally.slos:
-            number = self.tally.number("slo", slo.name)
-            for length in self.tally.window_lengths:
-                yield length, (slo.name, format_duration(length)), self.tally.windows.slots(length, number)
 
     def _verdicts(self) -> Iterator[Point]:
         for slo in self.tally.slos:
@@ -312,7 +286,7 @@ class _Scrape:
         yield self.family("inference_slo_period_seconds", periods)
         yield self.family("inference_slo_period_start_timestamp_seconds", self._period_starts())
         yield self.family("inference_slo_threshold_seconds", self._thresholds())
-        yield self.family("inference_slo_error_budget_remaining_ratio", self._budgets())
+        yield self.family("inference_slo_error_budget_remaining_ratio", self.of_slos.remaining)
 
     def _thresholds(self) -> Iterator[Point]:
         for slo in self.tally.slos:
@@ -327,15 +301,6 @@ class _Scrape:
         for slo in self.tally.slos if as_of_ns is not None else ():
             if slo.calendar is not None:
                 yield Point((slo.name,), slo.calendar.bounds(as_of_ns or 0)[0] / SECOND)
-
-    def _budgets(self) -> Iterator[Point]:
-        """Of the present period, what this program has seen; rules over the counters outlive it."""
-        as_of_ns = self.tally.as_of_ns
-        for slo in self.tally.slos if as_of_ns is not None else ():
-            good, bad, _ = self.tally.budgets[slo.name].read(as_of_ns or 0)
-            left = None if slo.target is None else verdict.budget_remaining(good, good + bad, slo.target)
-            if left is not None:
-                yield Point((slo.name,), float(left))
 
     # Around and about itself.
 
@@ -408,6 +373,64 @@ class _Scrape:
             for rule, seen_ns in zip(recogniser.rules, recogniser.last_seen, strict=True):
                 if seen_ns != record.MISSING:
                     yield Point((rule.profile.name,), seen_ns / SECOND)
+
+
+class _OfSlos:
+    """What windows and budgets say of SLOs, as far as they have been read, one at a time."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self.as_of_ns = tally.as_of_ns
+        self.windows = [(ns, tally.windows.windows[ns].end_ns, format_duration(ns)) for ns in tally.window_lengths]
+        self.undecided = tally.flights.undecided()
+        self.attainments: list[Point] = []
+        self.bounds: list[Point] = []
+        self.goodput: list[Point] = []
+        self.tokens: list[Point] = []
+        self.ended: list[Point] = []
+        self.output: list[Point] = []
+        self.burn_rates: list[Point] = []
+        self.remaining: list[Point] = []
+        """Of the budget of the present period, what this program has seen; rules over the counters outlive it."""
+        self.points = {
+            "attainment_ratio": self.attainments,
+            "attainment_bound_ratio": self.bounds,
+            "goodput_requests_per_second": self.goodput,
+            "goodput_output_tokens_per_second": self.tokens,
+            "completions_per_second": self.ended,
+            "output_tokens_per_second": self.output,
+            "burn_rate": self.burn_rates,
+        }
+
+    def read(self, slo: SLO) -> None:
+        """Read all of one SLO."""
+        number = self.tally.number("slo", slo.name)
+        for length, end_ns, text in self.windows:
+            self._read_window(length, end_ns, (slo.name, text), self.tally.windows.slots(length, number))
+        for length, burn in burn_rates(self.tally, slo).items():
+            self.burn_rates.append(Point((slo.name, format_duration(length)), float(burn)))
+        if self.as_of_ns is not None and slo.target is not None:
+            good, bad, _ = self.tally.budgets[slo.name].read(self.as_of_ns)
+            left = verdict.budget_remaining(good, good + bad, slo.target)
+            if left is not None:
+                self.remaining.append(Point((slo.name,), float(left)))
+
+    def _read_window(self, length: int, end_ns: int, labels: tuple[str, str], slots: Mapping[int, int]) -> None:
+        good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
+        unknown += self.undecided.at(labels[0], end_ns) * WEIGHT_ONE
+        share = verdict.attainment(good, good + bad)
+        between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
+        self.ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
+        self.output.append(Point(labels, units(slots.get(tally.ENDED_OUTPUT, 0)) / (length / SECOND)))
+        if share is not None:
+            self.attainments.append(Point(labels, float(share)))
+        if between is not None:
+            lower, upper = between
+            self.bounds.append(Point((*labels, "lower"), float(lower)))
+            self.bounds.append(Point((*labels, "upper"), float(upper)))
+        if good + bad + unknown:
+            self.goodput.append(Point(labels, units(good) / (length / SECOND)))
+            self.tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
 
 
 def _counter(counts: Mapping[str, int] | Mapping[tuple[str, str], int]) -> Iterator[Point]:

@@ -1,11 +1,12 @@
 """What the windows say of each series: percentiles, the samples behind them, and the longest of all.
 
-There are many, and each takes a while, so they are read in turns with others: one series at a time, all of it at once.
+It is much, so it is read in turns with others: one series at a time, all windows of it at once.
 """
 
 import time
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Final, TypeVar
 
 from exporter.expose.text import Grid
 from exporter.histogram import quantile_slots, reading_ns
@@ -15,24 +16,38 @@ from slo_rules.units import format_duration
 from slo_rules.vocabulary import METRICS
 
 TURN_S: Final = 0.002
-"""For so long they are read in one go."""
+"""For about so long there is nobody else's turn."""
 KINDS: Final = (*METRICS, "phase")
 ASKED: Final = (*PERCENTILES, 100)
 """The last one is the longest."""
 NOTHING: Final = [None] * len(PERCENTILES)
 
 
+Item = TypeVar("Item")
+
+
+def in_turns(items: Iterable[Item], work: Callable[[Item], None]) -> Iterator[None]:
+    """Do some work for each item; halts where it is somebody else's turn."""
+    begun = time.perf_counter()
+    for item in items:
+        work(item)
+        if time.perf_counter() - begun > TURN_S:
+            yield
+            begun = time.perf_counter()
+
+
 class Readings:
-    """All is there when `read` has come to its end. Windows may not move on meanwhile; a reload may replace them."""
+    """All is there when `read` has come to its end. Windows may not move on meanwhile."""
 
     def __init__(self, tally: Tally) -> None:
         self.slots = tally.windows.slots
         self.lengths = tally.window_lengths
-        self.series: dict[str, list[tuple[tuple[str, ...], int]]] = {kind: [] for kind in KINDS}
-        for key, number in tally.numbers.items():
-            series = self.series.get(key[0])
-            if series is not None:
-                series.append((key[1:], number))
+        by_kind: dict[str, list[tuple[tuple[str, ...], int]]] = {kind: [] for kind in KINDS}
+        for series in tally.numbers.items():
+            if series[0][0] in by_kind:
+                by_kind[series[0][0]].append(series)
+        self.series = list(chain.from_iterable(by_kind.values()))
+        """Kind and labels, and the number."""
         windows = [(format_duration(length),) for length in self.lengths]
         ends = [(*window, str(percentile)) for window in windows for percentile in PERCENTILES]
         self.percentiles = {kind: Grid(ends, "ns") for kind in KINDS}
@@ -44,17 +59,13 @@ class Readings:
         self.ns: dict[int, int] = {}
 
     def read(self) -> Iterator[None]:
-        """Read all; halts every `TURN_S`."""
-        begun = time.perf_counter()
-        for kind in KINDS:
-            for key, number in self.series[kind]:
-                self.read_series(kind, key, number)
-                if time.perf_counter() - begun > TURN_S:
-                    yield
-                    begun = time.perf_counter()
+        """Read all; halts where it is somebody else's turn."""
+        return in_turns(self.series, self.read_series)
 
-    def read_series(self, kind: str, key: tuple[str, ...], number: int) -> None:
-        """Read all windows of one series."""
+    def read_series(self, series: tuple[tuple[str, ...], int]) -> None:
+        """Read all windows of one."""
+        key, number = series
+        kind, key = key[0], key[1:]
         counts: list[int | None] = []
         percentiles: list[int | None] = []
         for length in self.lengths:
