@@ -18,8 +18,10 @@ HOT: Final = (
     "window",
     "judge",
     "tally",
+    "expose.text",
+    "expose.readings",
 )
-"""The modules on the way of every span, which pyproject.toml has compiled."""
+"""The modules on the way of every span and of every line of a scrape, which pyproject.toml has compiled."""
 
 
 def compiled() -> bool:

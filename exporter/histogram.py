@@ -15,7 +15,7 @@ What must stay true:
 Here `value` is an integer in the layout's unit; the exporter's own LAYOUT counts microseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -137,3 +137,30 @@ def quantile_slot(counts: Mapping[int, int], percentile: Fraction) -> int | None
         if left <= 0:
             return slot
     raise ValueError(f"a percentile is at most 100, found {percentile}")
+
+
+def quantile_slots(counts: Mapping[int, int], percentiles: Sequence[int]) -> tuple[int, list[int]]:
+    """How much is counted, and the slots of ascending whole percentiles by nearest rank; none where nothing is."""
+    total = sum(counts.values())
+    found: list[int] = []
+    if not total:
+        return total, found
+    slots = iter(sorted(counts))
+    below = slot = 0
+    for percentile in percentiles:
+        least = max(1, -(-percentile * total // 100))
+        while below < least:
+            slot = next(slots)
+            below += counts[slot]
+        found.append(slot)
+    return total, found
+
+
+def largest_error(slots: Collection[int]) -> Fraction:
+    """The largest `error_ratio` of some slots: it falls with the slot where slots are equally wide, but for slot 0."""
+    least: dict[int, int] = {}
+    for slot in slots:
+        if slot:
+            bucket = slot >> LAYOUT.half_bits
+            least[bucket] = min(slot, least.get(bucket, slot))
+    return max(map(error_ratio, least.values()), default=Fraction(0))

@@ -1,7 +1,8 @@
 """The rim of the running program: sockets, signals, files and the clock, around one pipeline.
 
 Everything happens in one event loop, which owns all state. Once a second the pipeline is told the time; in between it
-is fed by the receivers and read by scrapes, each in one go, so nobody sees half a change.
+is fed by the receivers and read by scrapes, so nobody sees half a change: each feeds in one go, and a scrape copies all
+counts in one go. The windows' percentiles it reads in turns with the receivers; the time is not told meanwhile.
 
 A reload reads the configuration, profile and SLO files anew, all of them, and takes them only if none has a problem;
 otherwise what was in force stays so. Where to listen and how large bodies may be is settled at the start.
@@ -35,7 +36,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Self
 from aiohttp import web
 
 from exporter.config import Address, Settings, read_settings
-from exporter.expose.collect import collect
+from exporter.expose.collect import collect_in_turns
 from exporter.expose.text import Family, Point
 from exporter.expose.web import ReloadRefused, Site, application
 from exporter.pipeline import Pipeline
@@ -229,6 +230,8 @@ class Exporter:
         self._reloaded = True
         self._scrapes: dict[str, float] = {}
         self._scraped = asyncio.Event()
+        self._windows = asyncio.Lock()
+        """Held by who reads the windows in turns with others, and who moves them on."""
 
     async def __aenter__(self) -> Self:
         declared = self._read_again()
@@ -343,16 +346,20 @@ class Exporter:
 
     async def _tick(self) -> NoReturn:
         while True:
-            begun = time.perf_counter()
-            self._scraper.check()
-            self._pipeline.tick(self._clock())
-            self._pipeline.evaluations.add(time.perf_counter() - begun)
+            async with self._windows:
+                begun = time.perf_counter()
+                self._scraper.check()
+                self._pipeline.tick(self._clock())
+                self._pipeline.evaluations.add(time.perf_counter() - begun)
             await asyncio.sleep(TICK_S)
 
     async def _serve_web(self, stack: AsyncExitStack) -> None:
         settings = self._started_with.web
         reload = self._reload_for_web if settings.enable_lifecycle else None
-        site = Site(collect=self._collect, unready=lambda: self._unready, scraped=self._note_scrape, reload=reload)
+        site = Site(
+            collect=self._collect, unready=lambda: self._unready, scraped=self._note_scrape, reload=reload,
+            reading=lambda: self._windows,
+        )  # fmt: skip
         runner = web.AppRunner(application(site), access_log=None, shutdown_timeout=self._drain_s * _SCRAPES_SHARE / 2)
         stack.push_async_callback(runner.cleanup)
         listener = _socket("web.listen", settings.listen)
@@ -363,8 +370,10 @@ class Exporter:
     async def _reload_for_web(self) -> None:
         self.reload()
 
-    def _collect(self) -> list[Family]:
-        return [*collect(self._pipeline, self._clock()), *self._reload_families()]
+    def _collect(self) -> Iterator[Family | None]:
+        reloads = list(self._reload_families())
+        yield from collect_in_turns(self._pipeline, self._clock())
+        yield from reloads
 
     def _reload_families(self) -> Iterator[Family]:
         at_s = self._reloaded_ns / _NANOSECONDS

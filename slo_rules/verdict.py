@@ -31,13 +31,13 @@ def verdict(percentile: Fraction, n: Count, n_le_threshold: Count, minimum_sampl
 
 def attainment(good: Count, eligible: Count) -> Fraction | None:
     """The share of eligible requests that are good; None if there are none."""
-    return Fraction(good) / eligible if eligible else None
+    return Fraction(good, eligible) if eligible else None
 
 
 def attainment_bounds(good: Count, eligible: Count, unknown: Count) -> tuple[Fraction, Fraction] | None:
     """The attainment if all unknown requests were bad, and if all were good; None if there is no request."""
     total = eligible + unknown
-    return (Fraction(good) / total, Fraction(good + unknown) / total) if total else None
+    return (Fraction(good, total), Fraction(good + unknown, total)) if total else None
 
 
 def burn_rate(good: Count, eligible: Count, target: Fraction) -> Fraction | None:
@@ -47,7 +47,8 @@ def burn_rate(good: Count, eligible: Count, target: Fraction) -> Fraction | None
     """
     if not eligible or target == 1:
         return None
-    return Fraction(eligible - good) / eligible / (1 - target)
+    rest = target.denominator - target.numerator  # one division, as there are many to tell at once
+    return Fraction((eligible - good) * target.denominator, eligible * rest)
 
 
 def budget_remaining(good: Count, eligible: Count, target: Fraction) -> Fraction | None:

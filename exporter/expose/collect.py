@@ -2,30 +2,28 @@
 
 What is empty is absent: a window without samples has no percentile, an SLO without eligible requests no attainment.
 What an SLO declares is there from the start, at zero.
+
+All counts are of one instant: they are copied in one go, so that what must add up does. What windows and budgets say is
+much, and is read in turns with others: all of one series or SLO at once, and everything as of the same end, as long as
+whoever collects lets no tick come between.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from exporter import gauges, record, tally
-from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
-from exporter.histogram import error_ratio, quantile_slot, reading_ns
+from exporter.expose.readings import Readings, in_turns
+from exporter.expose.text import Family, Grid, HistogramPoint, Histograms, Point, exemplar, units
+from exporter.histogram import largest_error, reading_ns
 from exporter.record import WEIGHT_ONE
-from exporter.report import (
-    ENDED_SLOT,
-    PERCENTILES,
-    SECOND,
-    burn_rates,
-    objective_verdict,
-    percentile_bounds,
-    tail_s,
-)  # fmt: skip
+from exporter.report import ENDED_SLOT, SECOND, burn_rates, objective_verdict, percentile_bounds
 from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
+from slo_rules.slo import SLO
 from slo_rules.units import format_decimal, format_duration
 from slo_rules.vocabulary import FATES, FATES_OF_RECORDS, METRICS, OUTCOMES, VERDICTS
 
@@ -40,8 +38,20 @@ Points = Iterable[Point | HistogramPoint]
 
 def collect(pipeline: "Pipeline", now_ns: int) -> list[Family]:
     """Every family but those of the process and of reloads. `now_ns`: for ages of what is in flight."""
-    scrape = _Scrape(pipeline, now_ns)
-    return [*scrape.requests(), *scrape.windows(), *scrape.slos(), *scrape.surroundings(), *scrape.self()]
+    return [family for family in collect_in_turns(pipeline, now_ns) if family is not None]
+
+
+def collect_in_turns(pipeline: "Pipeline", now_ns: int) -> Iterator[Family | None]:
+    """The same; None where others may have their turn, except those who move windows on."""
+    scrape = None
+    while scrape is None or scrape.windows is not pipeline.tally.windows:  # else a reload came between: begin anew
+        scrape = _Scrape(pipeline, now_ns)
+        families = scrape.families()
+        for _ in scrape.read():
+            yield None
+            if scrape.windows is not pipeline.tally.windows:
+                break
+    yield from families
 
 
 class _Scrape:
@@ -51,9 +61,32 @@ class _Scrape:
         self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
+        self.windows = self.tally.windows
+        self.readings = Readings(self.tally)
+        self.errors: list[Point] = []
+        self.tails: list[Point] = []
+        self.only_ends_tell = list(self._only_ends_tell())
+        self.of_slos = _OfSlos(self.tally)
+
+    def families(self) -> list[Family]:
+        """All families; those of `read` are empty yet."""
+        return [*self.requests(), *self.of_windows(), *self.slos(), *self.surroundings(), *self.self()]
+
+    def read(self) -> Iterator[None]:
+        """Read what takes long; halts where others may have their turn."""
+        yield from self.readings.read()
+        yield from in_turns(self.tally.slos, self.of_slos.read)
+        shown, longest = self.readings.shown, self.readings.longest
+        self.errors += [Point((metric,), float(largest_error(slots))) for metric, slots in shown.items() if slots]
+        self.tails += [
+            Point((boundary, klass, format_duration(length)), reading_ns(longest[boundary, klass, length]) / SECOND)
+            for boundary, klass, length in self.only_ends_tell
+            if (boundary, klass, length) in longest
+        ]
 
     def family(self, name: str, points: Points) -> Family:
-        return Family(FAMILY[name].with_labels(self.declared), list(points))
+        kept = isinstance(points, list | Grid | Histograms)
+        return Family(FAMILY[name].with_labels(self.declared), points if kept else list(points))
 
     # Since the start.
 
@@ -82,6 +115,8 @@ class _Scrape:
         for flight in self.tally.flights:
             if flight.klass in ages:  # else the boundary is not published here
                 ages[flight.klass].append(max(0, self.now_ns - flight.lag_ns - flight.arrived_ns) / SECOND)
+        for found in ages.values():
+            found.sort()
         counts = [Point((END_TO_END, klass, "log"), len(each)) for klass, each in ages.items()]
         for key, traffic in self.tally.traffic.items():
             if "span" in traffic.in_flight:
@@ -92,12 +127,12 @@ class _Scrape:
                 counts.append(Point((boundary, gauges.CLASS, gauges.EVIDENCE), level))
         yield self.family("inference_in_flight_requests", counts)
         older = (
-            Point((END_TO_END, klass, format_duration(int(age * SECOND))), sum(each > age for each in found))
+            Point((END_TO_END, klass, format_duration(int(age * SECOND))), len(found) - bisect_right(found, age))
             for klass, found in ages.items()
             for age in AGES_S
         )
         yield self.family("inference_in_flight_older_requests", older)
-        oldest = (Point((END_TO_END, klass), max(found)) for klass, found in ages.items() if found)
+        oldest = (Point((END_TO_END, klass), found[-1]) for klass, found in ages.items() if found)
         yield self.family("inference_oldest_in_flight_seconds", oldest)
         yield self.family("inference_backlog_drain_seconds", self._drain(ages))
 
@@ -110,33 +145,36 @@ class _Scrape:
             if done:
                 yield Point((END_TO_END, klass), len(found) * WEIGHT_ONE * (length / SECOND) / done)
 
-    def _tokens(self, cell: str) -> Iterator[Point]:
+    def _tokens(self, cell: str) -> Grid:
+        grid = Grid()
         for series in self.tally.series.values():
-            amount = getattr(series, cell)
-            if amount is not None:
-                yield Point(series.labels, units(amount))
+            grid.add(series.labels, (), (getattr(series, cell),))
+        return grid
 
-    def _histograms(self, metric: str) -> Iterator[HistogramPoint]:
+    def _histograms(self, metric: str) -> Histograms:
+        columns = Histograms()
         for series in self.tally.series.values():
             histograms: Mapping[str, Histogram] = getattr(series, metric)
-            for key, histogram in histograms.items():
-                yield histogram_point((*series.labels, key), histogram)
+            for key, each in histograms.items():
+                columns.add(series.labels, (key,), each.edges_ns, each.counts, each.sum, each.exemplars)
+        return columns
 
-    def _completions(self) -> Iterator[Point]:
+    def _completions(self) -> Grid:
+        grid = Grid([(outcome,) for outcome in OUTCOMES])
         for series in self.tally.series.values():
-            for outcome, count in zip(OUTCOMES, series.completions, strict=True):
-                yield Point((*series.labels, outcome), units(count))
+            grid.add(series.labels, (), series.completions)
+        return grid
 
     # Windows.
 
-    def windows(self) -> Iterator[Family]:
-        for metric in METRICS:
-            yield self.family(f"inference_window_{metric}_seconds", self._percentiles(metric))
-        yield self.family("inference_window_phase_seconds", self._phase_percentiles())
-        yield self.family("inference_window_samples", self._samples())
-        yield self.family("inference_window_error_ratio", self._error_ratios())
-        ends = [window.end_ns for window in self.tally.windows.windows.values() if window.last]
-        yield self.family("inference_window_end_timestamp_seconds", [Point((), max(ends) / SECOND)] if ends else ())
+    def of_windows(self) -> Iterator[Family]:
+        for kind, percentiles in self.readings.percentiles.items():
+            yield self.family(f"inference_window_{kind}_seconds", percentiles)
+        yield self.family("inference_window_samples", self.readings.samples)
+        yield self.family("inference_window_error_ratio", self.errors)
+        as_of_ns = self.tally.as_of_ns
+        end = [] if as_of_ns is None else [Point((), as_of_ns / SECOND)]
+        yield self.family("inference_window_end_timestamp_seconds", end)
         rates: dict[str, Callable[[int, int], int]] = {
             "arrivals": lambda arrivals, _: arrivals,
             "completions": lambda _, completions: completions,
@@ -146,43 +184,7 @@ class _Scrape:
             by_gauges = [] if name == "completions" else self.by_gauges
             points = (*self._rates(choose, by_gauges), *self._gauge_rates(name, by_gauges))
             yield self.family(f"inference_window_{name}_per_second", points)
-        yield self.family("inference_window_arrivals_tail_seconds", self._tails())
-
-    def _percentiles(self, metric: str) -> Iterator[Point]:
-        for key, number in self.tally.by_kind(metric):
-            for length in self.tally.window_lengths:
-                yield from self._quantiles((*key, format_duration(length)), self.tally.windows.slots(length, number))
-
-    def _phase_percentiles(self) -> Iterator[Point]:
-        for (phase, *key), number in self.tally.by_kind("phase"):
-            for length in self.tally.window_lengths:
-                labels = (*key, phase, format_duration(length))
-                yield from self._quantiles(labels, self.tally.windows.slots(length, number))
-
-    def _quantiles(self, labels: tuple[str, ...], slots: Mapping[int, int]) -> Iterator[Point]:
-        for percentile in PERCENTILES if slots else ():
-            slot = quantile_slot(slots, Fraction(percentile))
-            if slot is not None:
-                yield Point((*labels, str(percentile)), reading_ns(slot) / SECOND)
-
-    def _samples(self) -> Iterator[Point]:
-        for metric in METRICS:
-            for key, number in self.tally.by_kind(metric):
-                for length in self.tally.window_lengths:
-                    count = sum(self.tally.windows.slots(length, number).values())
-                    yield Point((*key, metric, format_duration(length)), units(count))
-
-    def _error_ratios(self) -> Iterator[Point]:
-        """The worst of the readings that are shown."""
-        for metric in METRICS:
-            windows = [
-                self.tally.windows.slots(length, number)
-                for _, number in self.tally.by_kind(metric)
-                for length in self.tally.window_lengths
-            ]
-            read = {quantile_slot(slots, Fraction(percentile)) for slots in windows for percentile in PERCENTILES}
-            if shown := read - {None}:
-                yield Point((metric,), float(max(error_ratio(slot) for slot in shown if slot is not None)))
+        yield self.family("inference_window_arrivals_tail_seconds", self.tails)
 
     def _gauge_rates(self, name: str, boundaries: Iterable[str]) -> Iterator[Point]:
         for boundary in boundaries:
@@ -202,15 +204,13 @@ class _Scrape:
                 value = units(choose(arrivals, done)) / (length / SECOND)
                 yield Point((boundary, klass, format_duration(length)), value)
 
-    def _tails(self) -> Iterator[Point]:
-        """Where arrivals are known from ends alone."""
+    def _only_ends_tell(self) -> Iterator[tuple[str, str, int]]:
+        """Boundary, class and window: a request as long as the longest may not have ended yet."""
         for boundary, klass in self.tally.traffic:
             number = self.tally.number("arrivals", boundary, klass)
             for length in self.tally.window_lengths if boundary not in self.by_gauges else ():
-                told = self.tally.windows.slots(length, number).keys()
-                tail = None if told - {ENDED_SLOT} else tail_s(self.tally, length, boundary, klass)
-                if tail is not None:
-                    yield Point((boundary, klass, format_duration(length)), tail)
+                if not self.windows.slots(length, number).keys() - {ENDED_SLOT}:
+                    yield boundary, klass, length
 
     # SLOs.
 
@@ -234,7 +234,8 @@ class _Scrape:
         yield self.family(
             "inference_slo_good_output_tokens_total", (Point((s.name,), units(c.good_output)) for s, c in one)
         )
-        yield from self._slo_windows()
+        for name, read in self.of_slos.points.items():
+            yield self.family(f"inference_slo_{name}", read)
         yield self.family("inference_slo_verdict", self._verdicts())
         yield self.family("inference_slo_percentile_bound_seconds", self._percentile_bounds())
         yield from self._declarations()
@@ -259,50 +260,6 @@ class _Scrape:
                 ruled.append("outside_schedule")
             for reason in sorted({"client_error", "cancelled", "unknown", "unknown_value", *ruled, *counts}):
                 yield Point((slo.name, reason), units(counts[reason]))
-
-    def _slo_windows(self) -> Iterator[Family]:
-        attainments: list[Point] = []
-        bounds: list[Point] = []
-        goodput: list[Point] = []
-        tokens: list[Point] = []
-        ended: list[Point] = []
-        output: list[Point] = []
-        undecided = self.tally.flights.undecided()
-        for length, labels, slots in self._in_windows():
-            good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
-            unknown += undecided.at(labels[0], self.tally.windows.windows[length].end_ns) * WEIGHT_ONE
-            share = verdict.attainment(good, good + bad)
-            between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
-            ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
-            output.append(Point(labels, units(slots.get(tally.ENDED_OUTPUT, 0)) / (length / SECOND)))
-            if share is not None:
-                attainments.append(Point(labels, float(share)))
-            if between is not None:
-                bounds += [
-                    Point((*labels, name), float(value))
-                    for name, value in zip(("lower", "upper"), between, strict=True)
-                ]
-            if good + bad + unknown:
-                goodput.append(Point(labels, units(good) / (length / SECOND)))
-                tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
-        yield self.family("inference_slo_attainment_ratio", attainments)
-        yield self.family("inference_slo_attainment_bound_ratio", bounds)
-        yield self.family("inference_slo_goodput_requests_per_second", goodput)
-        yield self.family("inference_slo_goodput_output_tokens_per_second", tokens)
-        yield self.family("inference_slo_completions_per_second", ended)
-        yield self.family("inference_slo_output_tokens_per_second", output)
-        yield self.family("inference_slo_burn_rate", self._burn_rates())
-
-    def _burn_rates(self) -> Iterator[Point]:
-        for slo in self.tally.slos:
-            for length, burn in burn_rates(self.tally, slo).items():
-                yield Point((slo.name, format_duration(length)), float(burn))
-
-    def _in_windows(self) -> Iterator[tuple[int, tuple[str, str], Mapping[int, int]]]:
-        for slo in self.tally.slos:
-            number = self.tally.number("slo", slo.name)
-            for length in self.tally.window_lengths:
-                yield length, (slo.name, format_duration(length)), self.tally.windows.slots(length, number)
 
     def _verdicts(self) -> Iterator[Point]:
         for slo in self.tally.slos:
@@ -329,7 +286,7 @@ class _Scrape:
         yield self.family("inference_slo_period_seconds", periods)
         yield self.family("inference_slo_period_start_timestamp_seconds", self._period_starts())
         yield self.family("inference_slo_threshold_seconds", self._thresholds())
-        yield self.family("inference_slo_error_budget_remaining_ratio", self._budgets())
+        yield self.family("inference_slo_error_budget_remaining_ratio", self.of_slos.remaining)
 
     def _thresholds(self) -> Iterator[Point]:
         for slo in self.tally.slos:
@@ -344,15 +301,6 @@ class _Scrape:
         for slo in self.tally.slos if as_of_ns is not None else ():
             if slo.calendar is not None:
                 yield Point((slo.name,), slo.calendar.bounds(as_of_ns or 0)[0] / SECOND)
-
-    def _budgets(self) -> Iterator[Point]:
-        """Of the present period, what this program has seen; rules over the counters outlive it."""
-        as_of_ns = self.tally.as_of_ns
-        for slo in self.tally.slos if as_of_ns is not None else ():
-            good, bad, _ = self.tally.budgets[slo.name].read(as_of_ns or 0)
-            left = None if slo.target is None else verdict.budget_remaining(good, good + bad, slo.target)
-            if left is not None:
-                yield Point((slo.name,), float(left))
 
     # Around and about itself.
 
@@ -427,31 +375,67 @@ class _Scrape:
                     yield Point((rule.profile.name,), seen_ns / SECOND)
 
 
+class _OfSlos:
+    """What windows and budgets say of SLOs, as far as they have been read, one at a time."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
+        self.as_of_ns = tally.as_of_ns
+        self.windows = [(ns, tally.windows.windows[ns].end_ns, format_duration(ns)) for ns in tally.window_lengths]
+        self.undecided = tally.flights.undecided()
+        self.attainments: list[Point] = []
+        self.bounds: list[Point] = []
+        self.goodput: list[Point] = []
+        self.tokens: list[Point] = []
+        self.ended: list[Point] = []
+        self.output: list[Point] = []
+        self.burn_rates: list[Point] = []
+        self.remaining: list[Point] = []
+        """Of the budget of the present period, what this program has seen; rules over the counters outlive it."""
+        self.points = {
+            "attainment_ratio": self.attainments,
+            "attainment_bound_ratio": self.bounds,
+            "goodput_requests_per_second": self.goodput,
+            "goodput_output_tokens_per_second": self.tokens,
+            "completions_per_second": self.ended,
+            "output_tokens_per_second": self.output,
+            "burn_rate": self.burn_rates,
+        }
+
+    def read(self, slo: SLO) -> None:
+        """Read all of one SLO."""
+        number = self.tally.number("slo", slo.name)
+        for length, end_ns, text in self.windows:
+            self._read_window(length, end_ns, (slo.name, text), self.tally.windows.slots(length, number))
+        for length, burn in burn_rates(self.tally, slo).items():
+            self.burn_rates.append(Point((slo.name, format_duration(length)), float(burn)))
+        if self.as_of_ns is not None and slo.target is not None:
+            good, bad, _ = self.tally.budgets[slo.name].read(self.as_of_ns)
+            left = verdict.budget_remaining(good, good + bad, slo.target)
+            if left is not None:
+                self.remaining.append(Point((slo.name,), float(left)))
+
+    def _read_window(self, length: int, end_ns: int, labels: tuple[str, str], slots: Mapping[int, int]) -> None:
+        good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
+        unknown += self.undecided.at(labels[0], end_ns) * WEIGHT_ONE
+        share = verdict.attainment(good, good + bad)
+        between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
+        self.ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
+        self.output.append(Point(labels, units(slots.get(tally.ENDED_OUTPUT, 0)) / (length / SECOND)))
+        if share is not None:
+            self.attainments.append(Point(labels, float(share)))
+        if between is not None:
+            lower, upper = between
+            self.bounds.append(Point((*labels, "lower"), float(lower)))
+            self.bounds.append(Point((*labels, "upper"), float(upper)))
+        if good + bad + unknown:
+            self.goodput.append(Point(labels, units(good) / (length / SECOND)))
+            self.tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
+
+
 def _counter(counts: Mapping[str, int] | Mapping[tuple[str, str], int]) -> Iterator[Point]:
     for key, count in counts.items():
         yield Point(key if isinstance(key, tuple) else (key,), count)
-
-
-def histogram_point(labels: tuple[str, ...], histogram: Histogram) -> HistogramPoint:
-    """A histogram in seconds and requests."""
-    return HistogramPoint(
-        labels,
-        tuple(edge / SECOND for edge in histogram.edges_ns),
-        [units(count) for count in histogram.counts],
-        float(Fraction(histogram.sum, WEIGHT_ONE * SECOND)),
-        {place: exemplar(found, ns / SECOND) for place, (found, ns) in histogram.exemplars.items()},
-    )
-
-
-def exemplar(found: tally.Exemplar, value: float) -> Exemplar:
-    """An exemplar as text."""
-    trace = f"{found.trace_hi & (2**64 - 1):016x}{found.trace_lo & (2**64 - 1):016x}"
-    return Exemplar(trace, f"{found.span & (2**64 - 1):016x}", value, found.time_ns / SECOND)
-
-
-def units(weight: int) -> float:
-    """Weight units in requests."""
-    return weight // WEIGHT_ONE if weight % WEIGHT_ONE == 0 else weight / WEIGHT_ONE
 
 
 def version_text() -> str:

@@ -9,23 +9,48 @@ from the family's name, states units, carries exemplars and ends in `# EOF`. Bot
 - Buckets are cumulative and the last one, `+Inf`, equals the count.
 - A label with an empty value is the same as no label, and is left out.
 
+A large family comes as rows of exact integers (`Grid`, `Histograms`), which go straight to text without an object for
+each series or line. What is written is to the byte what would be written of its points.
+
 A `Writer` keeps the label text of each series from one scrape to the next, as labels change rarely and values always
 do. What a scrape did not show is forgotten with it, so the text kept is that of the living series.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from exporter.record import WEIGHT_ONE
 from slo_rules.families import FamilySpec
+from slo_rules.units import SECOND_NS
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 LONGEST_EXEMPLAR: Final = 128
 """Characters of label names and values that OpenMetrics 1.0 allows an exemplar."""
+CHUNK_LINES: Final = 4096
+"""About so many lines are written in one go, which takes a millisecond or two."""
+
+EXACT: Final = 2**53
+"""Integers up to here are doubles, so that sums of integers are sums of doubles."""
+FITS: Final = 2**62
+"""Integers below are safe in the compiled loops."""
+SHORT_NS: Final = 10**15
+"""Below, the decimal digits of nanoseconds are the shortest that tell the double in seconds: 15 digits do for sure."""
+LONG_NS: Final = 100_000
+"""From here on Python spells seconds without an exponent."""
+
+# These have C types in text.pxd.
+CHUNK = CHUNK_LINES
+EXACT_SUM = EXACT
+WEIGHT_BITS = 20
+WEIGHT_MASK = 0xFFFFF
+SECOND = 1_000_000_000
+MS = 1_000_000
+MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class Exemplar(NamedTuple):
@@ -58,6 +83,95 @@ class HistogramPoint(NamedTuple):
     exemplars: Mapping[int, Exemplar]
 
 
+Key = tuple[str, ...]
+"""Label values."""
+Seen = tuple[tuple[int, int, int, int], int]
+"""An exemplar as it is counted: trace_hi, trace_lo, span, time in ns; and the value in ns."""
+
+
+class Grid:
+    """Counters or gauges in columns: rows of series that differ in their last labels, which are `ends` in each row.
+
+    `numbers` has those of one row after another: weight units, or nanoseconds; None is no series. Columns, not rows, so
+    that there are no containers which the garbage collector would have to look through again and again.
+    """
+
+    def __init__(self, ends: Sequence[Key] = ((),), unit: Literal["weight", "ns"] = "weight") -> None:
+        self.ends = list(ends)
+        self.in_ns = unit == "ns"
+        self.keys: list[Key] = []
+        """By row, the first labels."""
+        self.middles: list[Key] = []
+        """By row, the labels between."""
+        self.numbers: list[int | None] = []
+
+    def add(self, key: Key, middle: Key, numbers: Sequence[int | None]) -> None:
+        """Append a row. Raises ValueError for a wrong number of numbers."""
+        if len(numbers) != len(self.ends):
+            raise ValueError(f"{len(self.ends)} last labels need as many numbers, found {len(numbers)}")
+        self.keys.append(key)
+        self.middles.append(middle)
+        self.numbers += numbers
+
+    def __iter__(self) -> Iterator[Point]:
+        numbers = iter(self.numbers)
+        for key, middle in zip(self.keys, self.middles, strict=True):
+            for end, number in zip(self.ends, numbers, strict=False):
+                if number is not None:
+                    value = number / SECOND_NS if self.in_ns else units(number)
+                    yield Point((*key, *middle, *end), value)
+
+
+class Histograms:
+    """Histograms of durations in columns, as they are counted: in nanoseconds and weight units."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.middles: list[Key] = []
+        """By row, the last labels."""
+        self.edges: list[tuple[int, ...]] = []
+        self.counts: list[int] = []
+        """Of one row after another, one more than edges."""
+        self.sums: list[int] = []
+        self.seen_to: list[int] = []
+        """Up to where the exemplars of a row stand in the next two: the bucket, and what was seen in it."""
+        self.places: list[int] = []
+        self.seen: list[Seen] = []
+
+    def add(
+        self, key: Key, middle: Key, edges: tuple[int, ...], counts: list[int], total: int, seen: Mapping[int, Seen]
+    ) -> None:
+        """Append a copy of a row. Raises ValueError where counts do not fit edges."""
+        if len(counts) != len(edges) + 1:
+            raise ValueError(f"{len(edges)} edges need one count more, found {len(counts)}")
+        self.keys.append(key)
+        self.middles.append(middle)
+        self.edges.append(edges)
+        self.counts += counts
+        self.sums.append(total)
+        self.places += seen
+        self.seen += seen.values()
+        self.seen_to.append(len(self.places))
+
+    def __iter__(self) -> Iterator[HistogramPoint]:
+        at = 0
+        for row in range(len(self.keys)):
+            yield self.point(row, at)
+            at += len(self.edges[row]) + 1
+
+    def point(self, row: int, at: int) -> HistogramPoint:
+        """One of them, whose counts begin at a place."""
+        first = self.seen_to[row - 1] if row else 0
+        found = zip(self.places[first : self.seen_to[row]], self.seen[first : self.seen_to[row]], strict=True)
+        return HistogramPoint(
+            (*self.keys[row], *self.middles[row]),
+            tuple([edge / SECOND_NS for edge in self.edges[row]]),
+            [units(count) for count in self.counts[at : at + len(self.edges[row]) + 1]],
+            self.sums[row] / (WEIGHT_ONE * SECOND_NS),
+            {place: exemplar(seen, ns / SECOND_NS) for place, (seen, ns) in found},
+        )
+
+
 class Family(NamedTuple):
     """A family and its series, each given once."""
 
@@ -69,35 +183,190 @@ class Writer:
     """Writes scrapes, and reuses label text between them."""
 
     def __init__(self) -> None:
-        self._labels: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+        self._labels: dict[Key, dict[Key, str]] = {}
 
     def text(self, families: Iterable[Family]) -> bytes:
         """All families in the Prometheus text format 0.0.4."""
-        return _encode(self._write(families, openmetrics=False))
+        return b"".join(self.chunks(families, openmetrics=False))
 
     def openmetrics(self, families: Iterable[Family]) -> bytes:
         """All families in OpenMetrics 1.0.0."""
-        return _encode([*self._write(families, openmetrics=True), "# EOF\n"])
+        return b"".join(self.chunks(families, openmetrics=True))
 
-    def _write(self, families: Iterable[Family], *, openmetrics: bool) -> list[str]:
-        lines: list[str] = []
-        shown: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+    def chunks(self, families: Iterable[Family], *, openmetrics: bool) -> Iterator[bytes]:
+        """The same in chunks of `CHUNK_LINES` lines or some more, each written when it is asked for."""
+        page = Page(self._labels, openmetrics)
         for family in families:
-            lines.append(_head(family.spec, openmetrics=openmetrics))
-            # Families with the same label names share the text of their labels.
-            names = family.spec.labels
-            known, kept = self._labels.get(names, {}), shown.setdefault(names, {})
-            for point in family.points:
-                text = kept.get(point.labels) or known.get(point.labels)
-                if text is None:
-                    text = _label_text(names, point.labels)
-                kept[point.labels] = text
-                if isinstance(point, HistogramPoint):
-                    _histogram(lines, family.spec.name, text, point, exemplars=openmetrics)
-                else:
-                    lines.append(_sample(family.spec, text, point, exemplars=openmetrics))
-        self._labels = shown
-        return lines
+            for _ in page.write(family):
+                yield page.take()
+        if openmetrics:
+            page.pieces.append("# EOF\n")
+        yield page.take()
+        self._labels = page.shown
+
+
+class Page:
+    """A scrape that is being written. `pieces` is the text since the last `take`."""
+
+    def __init__(self, known: dict[Key, dict[Key, str]], openmetrics: bool) -> None:
+        self.openmetrics = openmetrics
+        self.all_known = known
+        self.shown: dict[Key, dict[Key, str]] = {}
+        """By label names and values, the text of labels: as far as it was known, and what was used of it."""
+        self.pieces: list[str] = []
+        self.lines = 0
+
+    def take(self) -> bytes:
+        """What was written since."""
+        text = "".join(self.pieces)
+        self.pieces = []
+        self.lines = 0
+        return text.encode("utf-8", errors="replace")
+
+    def write(self, family: Family) -> Iterator[None]:
+        """Write a family; halts whenever there is enough to take."""
+        spec, points = family
+        self.spec, self.name = spec, spec.name
+        self.pieces.append(_head(spec, openmetrics=self.openmetrics))
+        self.lines += 3
+        if isinstance(points, Grid | Histograms):
+            row, rows = 0, len(points.keys)
+            if rows:
+                self.get_ready(points)
+            while row < rows:
+                row = self.grid(points, row) if isinstance(points, Grid) else self.histograms(points, row)
+                if self.lines >= CHUNK_LINES:
+                    yield
+            return
+        self.use_labels(spec.labels)
+        for point in points:
+            self.point(point)
+            if self.lines >= CHUNK_LINES:
+                yield
+
+    def get_ready(self, points: "Grid | Histograms") -> None:
+        """For rows of a family."""
+        names, key, middle = self.spec.labels, len(points.keys[0]), len(points.middles[0])
+        self.use_labels(names[:key])
+        self.middle_names = names[key : key + middle]
+        self.middles: dict[Key, str] = {}
+        self.at = 0
+        self.edges: tuple[int, ...] = ()
+        self.texts: dict[int, str] = {}
+        """Of numbers, as many are alike."""
+        if isinstance(points, Grid):
+            self.ends = [_label_text(names[key + middle :], end) for end in points.ends]
+            self.ends = [f"{end}}} " if end else "" for end in self.ends]
+
+    def use_labels(self, names: Key) -> None:
+        # Families with the same (first) label names share the text of their labels.
+        self.names = names
+        self.known = self.all_known.get(names, {})
+        self.kept = self.shown.setdefault(names, {})
+
+    def labels(self, key: Key) -> str:
+        """The text of the (first) labels of a series."""
+        text = self.kept.get(key)
+        if text is None:
+            text = self.known.get(key)
+            if text is None:
+                text = _label_text(self.names, key)
+            self.kept[key] = text
+        return text
+
+    def both(self, key: Key, middle: Key) -> str:
+        """The text of the labels of a row."""
+        text = self.labels(key)
+        if not middle:
+            return text
+        more = self.middles.get(middle)
+        if more is None:
+            more = self.middles[middle] = _label_text(self.middle_names, middle)
+        return f"{text},{more}" if text and more else text or more
+
+    def point(self, point: Point | HistogramPoint) -> None:
+        """Write one series."""
+        text = self.labels(point.labels)
+        if isinstance(point, HistogramPoint):
+            self.lines += _histogram(self.pieces, self.name, text, point, exemplars=self.openmetrics)
+        else:
+            self.pieces.append(_sample(self.spec, text, point, exemplars=self.openmetrics))
+            self.lines += 1
+
+    def grid(self, grid: Grid, row: int) -> int:
+        """Write rows from `row` on until there is enough to take; the next row."""
+        keys, middles = grid.keys, grid.middles
+        while row < len(keys) and self.lines < CHUNK:
+            self.grid_row(self.both(keys[row], middles[row]), grid.numbers, grid.in_ns)
+            row += 1
+        return row
+
+    def grid_row(self, labels: str, numbers: list[int | None], in_ns: bool) -> None:
+        """Write the series of the next row."""
+        start = f"{self.name}{{{labels}," if labels else f"{self.name}{{"
+        pieces, texts, at = self.pieces, self.texts, self.at
+        for end in self.ends:
+            number = numbers[at]
+            at += 1
+            if number is None:
+                continue
+            text = texts.get(number)
+            if text is None:
+                text = texts[number] = seconds(number) + "\n" if in_ns else requests(number)
+            if end:
+                pieces.append(start)
+                pieces.append(end)
+            else:
+                pieces.append(f"{self.name}{{{labels}}} " if labels else f"{self.name} ")
+            pieces.append(text)
+            self.lines += 1
+        self.at = at
+
+    def histograms(self, columns: Histograms, row: int) -> int:
+        """Write rows from `row` on until there is enough to take; the next row."""
+        keys, middles = columns.keys, columns.middles
+        while row < len(keys) and self.lines < CHUNK:
+            labels, edges = self.both(keys[row], middles[row]), columns.edges[row]
+            if edges is not self.edges:
+                self.edges, self.ends = edges, bucket_ends(tuple([edge / SECOND_NS for edge in edges]))
+            if not self.histogram(labels, columns, row):
+                point = columns.point(row, self.at)
+                self.lines += _histogram(self.pieces, self.name, labels, point, exemplars=self.openmetrics)
+            self.at += len(self.ends)
+            row += 1
+        return row
+
+    def histogram(self, labels: str, columns: Histograms, row: int) -> bool:
+        """Write a histogram, unless its counts are beyond what doubles tell apart."""
+        counts, ends, pieces = columns.counts, self.ends, self.pieces
+        seen = columns.seen_to[row - 1] if row else 0
+        seen_to = columns.seen_to[row] if self.openmetrics else seen
+        start = f'{self.name}_bucket{{{labels}{"," if labels else ""}le="'
+        begun, cumulative, text = len(pieces), 0, "0.0\n"
+        for bucket in range(len(ends)):
+            number = counts[self.at + bucket]
+            if number:
+                if number > EXACT:
+                    break
+                cumulative += number
+                if cumulative > EXACT_SUM:
+                    break
+                text = exact(cumulative)
+            pieces.append(start)
+            pieces.append(ends[bucket])
+            pieces.append(text)
+        else:
+            while seen < seen_to:
+                place = begun + 3 * columns.places[seen] + 2
+                pieces[place] = f"{pieces[place][:-1]}{seen_text(columns.seen[seen])}\n"
+                seen += 1
+            braced = f"{{{labels}}}" if labels else ""
+            spelt = weighted_seconds(columns.sums[row])
+            pieces.append(f"{self.name}_sum{braced} {spelt}\n{self.name}_count{braced} {text}")
+            self.lines += len(ends) + 2
+            return True
+        del pieces[begun:]
+        return False
 
 
 def write_text(families: Iterable[Family]) -> bytes:
@@ -142,24 +411,26 @@ def _sample(spec: FamilySpec, labels: str, point: Point, *, exemplars: bool) -> 
     return f"{spec.name}{braced} {_number(point.value)}{exemplar}\n"
 
 
-def _histogram(lines: list[str], name: str, labels: str, point: HistogramPoint, *, exemplars: bool) -> None:
+def _histogram(lines: list[str], name: str, labels: str, point: HistogramPoint, *, exemplars: bool) -> int:
+    """How many lines it has."""
     if len(point.counts) != len(point.edges) + 1:
         raise ValueError(f"{name}: {len(point.edges)} edges need one count more, found {len(point.counts)}")
     cumulative = list(accumulate(map(float, point.counts)))
     start = f'{name}_bucket{{{labels}{"," if labels else ""}le="'
-    buckets = [f"{start}{end}{value!r}\n" for end, value in zip(_bucket_ends(point.edges), cumulative, strict=True)]
+    buckets = [f"{start}{end}{value!r}\n" for end, value in zip(bucket_ends(point.edges), cumulative, strict=True)]
     if exemplars:
         for index, exemplar in point.exemplars.items():
             buckets[index] = buckets[index][:-1] + _exemplar(exemplar) + "\n"
     lines += buckets
     braced = f"{{{labels}}}" if labels else ""
     lines.append(f"{name}_sum{braced} {_number(point.sum)}\n{name}_count{braced} {cumulative[-1]!r}\n")
+    return len(buckets) + 2
 
 
 @lru_cache(maxsize=64)
-def _bucket_ends(edges: tuple[float, ...]) -> tuple[str, ...]:
+def bucket_ends(edges: tuple[float, ...]) -> list[str]:
     """The rest of each bucket's line between `le="` and its number. Few different sets of edges are in use."""
-    return tuple(f'{spell_edge(edge)}"}} ' for edge in (*edges, inf))
+    return [f'{spell_edge(edge)}"}} ' for edge in (*edges, inf)]
 
 
 def spell_edge(edge: float) -> str:
@@ -195,3 +466,75 @@ def _exemplar(exemplar: Exemplar) -> str:
         return ""
     labels = ",".join(f'{name}="{_escape(value)}"' for name, value in pairs)
     return f" # {{{labels}}} {_number(exemplar.value)} {exemplar.unix_s:.3f}"
+
+
+# Counted as integers.
+
+
+def units(weight: int) -> float:
+    """Weight units in requests."""
+    return weight // WEIGHT_ONE if weight % WEIGHT_ONE == 0 else weight / WEIGHT_ONE
+
+
+def exemplar(seen: tuple[int, int, int, int], value: float) -> Exemplar:
+    """An exemplar as text."""
+    hi, lo, span, time_ns = seen
+    trace = f"{hi & (2**64 - 1):016x}{lo & (2**64 - 1):016x}"
+    return Exemplar(trace, f"{span & (2**64 - 1):016x}", value, time_ns / SECOND_NS)
+
+
+def requests(weight: int) -> str:
+    """Weight units in requests, as `_number` spells them, and the end of the line."""
+    return exact(weight) if 0 <= weight < FITS else f"{_number(weight / WEIGHT_ONE)}\n"
+
+
+def exact(weight: int) -> str:
+    """The same of an integer from 0 to 2^62."""
+    if weight & WEIGHT_MASK:
+        return f"{_number(weight / WEIGHT_ONE)}\n"
+    return f"{weight >> WEIGHT_BITS}.0\n"
+
+
+def seconds(ns: int) -> str:
+    """Nanoseconds in seconds, as `_number` spells them."""
+    return decimal(ns) if LONG_NS <= ns < SHORT_NS else _number(ns / SECOND_NS)
+
+
+def weighted_seconds(total: int) -> str:
+    """Nanoseconds times weight units in seconds."""
+    if total % WEIGHT_ONE == 0:
+        return seconds(total // WEIGHT_ONE)
+    return _number(total / (WEIGHT_ONE * SECOND_NS))
+
+
+def decimal(ns: int) -> str:
+    """The exact digits of nanoseconds in seconds."""
+    rest = ns % SECOND
+    return f"{ns // SECOND}.{rest:09d}".rstrip("0") if rest else f"{ns // SECOND}.0"
+
+
+def seen_text(pair: Seen) -> str:
+    """The exemplar of a duration, as `_exemplar` writes it."""
+    seen, ns = pair
+    return f"{ids(seen[0], seen[1], seen[2])} {seconds(ns)} {moment(seen[3])}"
+
+
+def ids(hi: int, lo: int, span: int) -> str:
+    """The labels of an exemplar."""
+    high, low, own = hi & MASK, lo & MASK, span & MASK
+    return f' # {{trace_id="{high:016x}{low:016x}",span_id="{own:016x}"}}'
+
+
+def moment(ns: int) -> str:
+    """A time in seconds to the millisecond, rounded as the double in seconds is."""
+    return (clear_moment(ns) if 0 <= ns < FITS else "") or f"{ns / SECOND_NS:.3f}"
+
+
+def clear_moment(ns: int) -> str:
+    """The same, or nothing near the middle between two milliseconds: the double is off by less than 500 ns."""
+    ms, rest = ns // MS, ns % MS
+    if 499_000 < rest < 501_000:
+        return ""
+    if rest > 500_000:
+        ms += 1
+    return f"{ms // 1000}.{ms % 1000:03d}"

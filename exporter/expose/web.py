@@ -3,12 +3,16 @@
 The format of a scrape is agreed by the Accept header with its weights, as RFC 9110 section 12.5.1 says; where a
 client accepts nothing that we write, it gets the plain text format, as Prometheus users expect, not a refusal. The
 application holds no state of its own: what it shows and does comes in as functions.
+
+A scrape is read and written in turns with everything else that the event loop has to do, one scrape at a time. Of what
+has been written `MAX_ANSWERS` are kept until their clients have taken them, so memory is bounded; others wait in line.
 """
 
 import asyncio
-import gzip
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +45,10 @@ LANDING: Final = """<!DOCTYPE html>
 _SMALLEST_ZIPPED: Final = 1024
 _ZIP_LEVEL: Final = 1
 """The fastest: scrapes are frequent, near and shrink tenfold anyhow."""
+_GZIP: Final = 16 + zlib.MAX_WBITS
+MAX_ANSWERS: Final = 4
+TAKE_S: Final = 60.0
+"""A client that has not taken its answer by then is cut off, or a few of them would keep everybody from scraping."""
 
 
 class ReloadRefused(Exception):
@@ -51,13 +59,16 @@ class ReloadRefused(Exception):
 class Site:
     """What the pages show and do."""
 
-    collect: Callable[[], Iterable[Family]]
+    collect: Callable[[], Iterable[Family | None]]
+    """What a scrape shows; None where others may have their turn."""
     unready: Callable[[], str | None]
     """Why this program is not ready, None when it is."""
     scraped: Callable[[str, float], None] = lambda address, begun_s: None
     """Told of each scrape that was sent whole: who read it, and when it was begun by the monotonic clock."""
     reload: Callable[[], Awaitable[None]] | None = None
     """Reads the files anew, or raises ReloadRefused. None where reload over HTTP is disabled."""
+    reading: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    """The context of a collection: others may have their turn, but must leave alone what is read in turns."""
 
 
 def application(site: Site) -> web.Application:
@@ -81,26 +92,43 @@ class _Pages:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._writer = Writer()
+        self._one = asyncio.Lock()
+        self._answers = asyncio.Semaphore(MAX_ANSWERS)
 
     async def landing(self, _: web.Request) -> web.Response:
         return web.Response(text=LANDING, content_type="text/html")
 
-    async def metrics(self, request: web.Request) -> web.Response:
-        begun_s = time.monotonic()
-        families = [*self._site.collect(), *process_families()]
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
         headers = {"Content-Type": agree_on_format(request.headers.getall("Accept", []))}
-        openmetrics = headers["Content-Type"] == OPENMETRICS
-        body = self._writer.openmetrics(families) if openmetrics else self._writer.text(families)
         headers["Vary"] = "Accept, Accept-Encoding"
-        if len(body) >= _SMALLEST_ZIPPED and accepts_gzip(request.headers.getall("Accept-Encoding", [])):
-            headers["Content-Encoding"] = "gzip"
-            # In a thread, so that spans are taken meanwhile; the body is finished and shared with nobody.
-            body = await asyncio.to_thread(gzip.compress, body, _ZIP_LEVEL)
-        answer = web.Response(body=body, headers=headers)
-        await answer.prepare(request)
-        await answer.write_eof()
+        async with self._answers:
+            async with self._one:
+                begun_s = time.monotonic()
+                chunks = await self._scrape(headers["Content-Type"] == OPENMETRICS)
+            large = sum(map(len, chunks)) >= _SMALLEST_ZIPPED
+            if large and accepts_gzip(request.headers.getall("Accept-Encoding", [])):
+                headers["Content-Encoding"] = "gzip"
+                # In a thread, so that spans are taken meanwhile; the chunks are finished and shared with nobody.
+                chunks = await asyncio.to_thread(_zipped, chunks)
+            answer = web.StreamResponse(headers=headers)
+            answer.content_length = sum(map(len, chunks))
+            await _send(request, answer, chunks)
         self._site.scraped(request.remote or "", begun_s)
         return answer
+
+    async def _scrape(self, openmetrics: bool) -> list[bytes]:
+        families = []
+        async with self._site.reading():
+            for family in self._site.collect():
+                if family is None:
+                    await asyncio.sleep(0)
+                else:
+                    families.append(family)
+        chunks = []
+        for chunk in self._writer.chunks([*families, *process_families()], openmetrics=openmetrics):
+            chunks.append(chunk)
+            await asyncio.sleep(0)
+        return chunks
 
     async def healthy(self, _: web.Request) -> web.Response:
         return web.Response(text="goodput-exporter is healthy.\n")
@@ -119,6 +147,28 @@ class _Pages:
         except ReloadRefused as refusal:
             return web.Response(status=500, text=f"Not reloaded, the old files stay in force:\n{refusal}\n")
         return web.Response(text="Reloaded.\n")
+
+
+async def _send(request: web.Request, answer: web.StreamResponse, chunks: list[bytes]) -> None:
+    """Send an answer; what has been sent is let go. Ends the connection of a client that does not take it."""
+    try:
+        async with asyncio.timeout(TAKE_S):
+            await answer.prepare(request)
+            if request.method != "HEAD":
+                chunks.reverse()
+                while chunks:
+                    await answer.write(chunks.pop())
+            await answer.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the answer was not taken") from None
+
+
+def _zipped(chunks: Iterable[bytes]) -> list[bytes]:
+    zipper = zlib.compressobj(_ZIP_LEVEL, wbits=_GZIP)
+    zipped = [zipper.compress(chunk) for chunk in chunks]
+    return [part for part in (*zipped, zipper.flush()) if part]
 
 
 def agree_on_format(accept: Iterable[str]) -> str:

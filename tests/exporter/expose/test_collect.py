@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from exporter.config import Label, Labels, Settings, Sources
 from exporter.config import Scrape as Server
-from exporter.expose.collect import collect
+from exporter.expose import readings
+from exporter.expose.collect import collect, collect_in_turns
 from exporter.expose.text import Family, write_openmetrics, write_text
 from exporter.gauges import RESULTS
 from exporter.pipeline import Pipeline
@@ -210,6 +211,47 @@ def test_buckets_have_an_edge_on_each_threshold() -> None:
         each.labels["le"] for each in live.scrape(30_000).where("inference_ttft_seconds_bucket", boundary="end_to_end")
     }
     assert {"0.123", "0.1", "1.0", "640.0", "+Inf"} <= edges
+
+
+# In turns
+
+
+def in_windows(family: Family) -> bool:
+    """Whether it is read in turns: not of the instant of the counts, but as of the end of the windows."""
+    name = family.spec.name
+    return "window" in family.spec.labels or "_window_" in name or name.endswith("budget_remaining_ratio")
+
+
+def test_all_counts_are_of_one_instant_whatever_is_counted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "TURN_S", 0.0)
+    live = Live(CHAT)
+    served(live, 0)
+    live.tick(30_000)
+    before = write_openmetrics([each for each in collect(live.pipeline, ns(30_000)) if not in_windows(each)])
+    found, turns = [], 0
+    for family in collect_in_turns(live.pipeline, ns(30_000)):
+        if family is None:
+            turns += 1
+            served(live, 30_000 + turns, ttft=1_500, lasting=3_000)
+        elif not in_windows(family):
+            found.append(family)
+    assert turns > 10
+    assert write_openmetrics(found) == before
+    later = [each for each in collect(live.pipeline, ns(30_000)) if not in_windows(each)]
+    assert write_openmetrics(later) != before
+
+
+def test_a_reload_meanwhile_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "TURN_S", 0.0)
+    live = Live(CHAT)
+    served(live, 0)
+    live.tick(30_000)
+    other, _ = slos(slo("completion service 90 2s 1m", name="other"))
+    turns = collect_in_turns(live.pipeline, ns(30_000))
+    assert [next(turns) for _ in range(5)] == [None] * 5
+    live.pipeline.reconfigure(replace(live.pipeline.settings, publish=("service",)), live.pipeline.profiles, other)
+    rest = [family for family in turns if family is not None]
+    assert write_text(rest) == write_text(collect(live.pipeline, ns(30_000)))
 
 
 # About itself

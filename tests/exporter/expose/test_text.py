@@ -15,15 +15,19 @@ from prometheus_client.samples import Sample, Timestamp
 from prometheus_client.utils import floatToGoString
 
 from exporter.expose.text import (
+    CHUNK_LINES,
     Exemplar,
     Family,
+    Grid,
     HistogramPoint,
+    Histograms,
     Point,
     Writer,
     spell_edge,
     write_openmetrics,
     write_text,
 )
+from exporter.record import WEIGHT_ONE
 from slo_rules.families import FAMILIES, FAMILY, FamilySpec
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -255,3 +259,86 @@ def test_promtool_has_no_complaint_about_any_family() -> None:
         ["promtool", "check", "metrics"], input=write_text(every_family()), capture_output=True, check=False
     )
     assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
+
+
+# Columns
+
+SIGNED = st.integers(-(2**63), 2**63 - 1)
+WEIGHTS = st.one_of(
+    st.integers(0, 10**6).map(lambda whole: whole * WEIGHT_ONE),
+    st.integers(0, 2**64),
+    st.sampled_from([2**53, 2**62, 2**73]).flatmap(lambda edge: st.integers(edge - 2, edge + 2)),
+)
+DURATIONS = st.one_of(
+    st.integers(0, 10**10),
+    st.sampled_from([99_999, 100_000, 10**9, 10**15, 10**16]).flatmap(lambda edge: st.integers(edge - 2, edge + 2)),
+)
+UNIX_NS = st.one_of(
+    st.integers(0, 2**63 - 1),
+    st.builds(lambda ms, off: ms * 10**6 + 500_000 + off, st.integers(10**12, 4 * 10**12), st.integers(-1500, 1500)),
+)
+LABEL = st.sampled_from(["", "llama", 'a"b', "\u00fcn\u00efcode", "x\ny"])
+
+
+@both_formats
+@given(data=st.data())
+def test_columns_are_written_to_the_byte_as_their_points(write: Write, read: Read, data: st.DataObject) -> None:
+    spec = FAMILY["inference_window_phase_seconds"]
+    ns = data.draw(st.booleans())
+    numbers = st.one_of(st.none(), DURATIONS if ns else WEIGHTS)
+    grid = Grid([(window, "99") for window in ("1m", "1h")], "ns" if ns else "weight")
+    whole = Grid()
+    for key in data.draw(st.lists(st.tuples(LABEL, LABEL, LABEL), max_size=3)):
+        grid.add(key, (data.draw(LABEL),), data.draw(st.lists(numbers, min_size=2, max_size=2)))
+        whole.add(key, (), [data.draw(numbers)])
+    of_whole = FAMILY["inference_output_tokens_total"]
+    columns = [
+        Family(spec, grid), Family(of_whole, whole), Family(FAMILY["inference_ttft_seconds"], any_histograms(data))
+    ]  # fmt: skip
+    assert write(columns) == write([Family(family.spec, list(family.points)) for family in columns])
+
+
+def any_histograms(data: st.DataObject) -> Histograms:
+    """A few of different edges, with exemplars in some buckets."""
+    columns = Histograms()
+    for key in data.draw(st.lists(st.tuples(LABEL, LABEL, LABEL), max_size=3)):
+        edges = data.draw(st.sampled_from([(10**8, 10**9), (5 * 10**4, 10**6, 20 * 10**9)]))
+        size = len(edges) + 1
+        counts = data.draw(st.lists(st.one_of(st.just(0), WEIGHTS), min_size=size, max_size=size))
+        seen = st.tuples(st.tuples(SIGNED, SIGNED, SIGNED, UNIX_NS), DURATIONS)
+        exemplars = data.draw(st.dictionaries(st.integers(0, size - 1), seen))
+        columns.add(key, (data.draw(LABEL),), edges, counts, data.draw(st.integers(0, 2**90)), exemplars)
+    return columns
+
+
+def test_columns_are_a_copy() -> None:
+    counts, seen = [WEIGHT_ONE, 0], {0: ((1, 2, 3, 10**18), 5 * 10**8)}
+    columns = Histograms()
+    columns.add(("model", "llama", "default"), ("ok",), (10**9,), counts, 5 * 10**8 * WEIGHT_ONE, seen)
+    before = write_openmetrics([Family(FAMILY["inference_completion_seconds"], columns)])
+    counts[1] += WEIGHT_ONE
+    seen.clear()
+    assert write_openmetrics([Family(FAMILY["inference_completion_seconds"], columns)]) == before
+
+
+def test_columns_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 edges need one count more, found 2"):
+        Histograms().add(("model",), (), (1, 2), [1, 2], 3, {})
+    with pytest.raises(ValueError, match="1 last labels need as many numbers, found 2"):
+        Grid().add(("model",), (), (1, 2))
+
+
+@both_formats
+def test_chunks_are_a_whole_scrape_in_pieces_of_bounded_size(write: Write, read: Read) -> None:
+    families = [*small_scrape(), long_family(), *one_gauge("llama")]
+    chunks = list(Writer().chunks(families, openmetrics=write is write_openmetrics))
+    assert b"".join(chunks) == write(families)
+    assert len(chunks) > 3
+    assert all(chunk.count(b"\n") < CHUNK_LINES + 50 for chunk in chunks)
+
+
+def long_family() -> Family:
+    histograms = Histograms()
+    for number in range(3000):
+        histograms.add(("model", f"model-{number}", "default"), ("ok",), (10**9, 2 * 10**9), [WEIGHT_ONE] * 3, 1, {})
+    return Family(FAMILY["inference_completion_seconds"], histograms)

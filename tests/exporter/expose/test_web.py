@@ -1,7 +1,8 @@
 """The pages over real sockets: formats as agreed by Accept, health, reload, and nothing else."""
 
+import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,7 +11,8 @@ from aiohttp.test_utils import TestServer
 from prometheus_client import Metric, parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
-from exporter.expose.text import OPENMETRICS, TEXT, Family, Point
+from exporter.expose import web
+from exporter.expose.text import CHUNK_LINES, OPENMETRICS, TEXT, Family, Point
 from exporter.expose.web import ReloadRefused, Site, accepts_gzip, agree_on_format, application
 from slo_rules.families import FAMILY
 
@@ -131,6 +133,86 @@ async def test_head_has_the_headers_of_get_and_no_body() -> None:
         assert (answer.status, answer.headers["Content-Type"]) == (200, TEXT)
         assert int(answer.headers["Content-Length"]) > 1000
         assert await answer.read() == b""
+
+
+# In turns
+
+
+def large(lines: int) -> Callable[[], Iterator[Family]]:
+    """A scrape of so many lines, about 60 bytes each."""
+
+    def collect() -> Iterator[Family]:
+        yield Family(FAMILY["goodput_exporter_spans_total"], [Point((f"fate_{n}",), n) for n in range(lines)])
+
+    return collect
+
+
+async def test_others_have_their_turn_while_a_scrape_is_read_and_written() -> None:
+    turns = {"reading": 0, "writing": 0, "after": 0}
+    now = "reading"
+    lock = asyncio.Lock()
+
+    def collect() -> Iterator[Family | None]:
+        nonlocal now
+        for _ in range(100):
+            assert lock.locked(), "nobody whom the scrape excludes has a turn"
+            yield None
+        yield from large(50_000)()
+        now = "writing"
+
+    def scraped(address: str, begun_s: float) -> None:
+        nonlocal now
+        now = "after"
+
+    async def ingest() -> None:
+        while True:
+            turns[now] += lock.locked() == (now == "reading")
+            await asyncio.sleep(0)
+
+    seen = Site(collect=collect, unready=lambda: None, scraped=scraped, reading=lambda: lock)
+    async with visitor(seen) as me:
+        other = asyncio.create_task(ingest())
+        async with me.head("/metrics") as answer:  # without a body there is nothing else to wait for
+            assert answer.status == 200
+        other.cancel()
+    assert turns["reading"] >= 100
+    assert turns["writing"] >= 50_000 // CHUNK_LINES
+
+
+async def test_scrapes_are_collected_one_at_a_time() -> None:
+    under_way = most = 0
+
+    def collect() -> Iterator[Family | None]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        yield None
+        yield from large(10)()
+        under_way -= 1
+
+    async with visitor(Site(collect=collect, unready=lambda: None)) as me:
+        answers = await asyncio.gather(*(me.get("/metrics") for _ in range(10)))
+        bodies = [(await answer.text()).partition("# HELP process_")[0] for answer in answers]
+    assert (most, len(set(bodies))) == (1, 1)
+
+
+async def test_who_does_not_take_an_answer_is_cut_off_and_the_next_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "TAKE_S", 0.2)
+    scraped = []
+    told = Site(collect=large(200_000), unready=lambda: None, scraped=lambda address, _: scraped.append(address))
+    async with TestServer(application(told)) as server:
+        stuck = []
+        for _ in range(web.MAX_ANSWERS):
+            reader, writer = await asyncio.open_connection(server.host, server.port, limit=1024)
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: here\r\nAccept-Encoding: identity\r\n\r\n")
+            stuck.append((reader, writer))
+        async with ClientSession(server.make_url("/")) as me, me.get("/metrics") as answer:
+            assert (await answer.text()).count("fate_") == 200_000
+        assert len(scraped) == 1
+        for reader, writer in stuck:
+            with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+                await reader.readexactly(20_000_000)
+            writer.close()
 
 
 @pytest.mark.parametrize("path", ["/-/healthy", "/-/ready", "/healthz", "/readyz"])
