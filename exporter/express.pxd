@@ -134,7 +134,9 @@ cdef class Express:
                    parent_is="long long", parent_as="long long", link_is="long long", identity_as="long long",
                    sequence_as="long long")
     cdef unsigned long long describe(self, Py_ssize_t count, bint announced)
-    @cython.locals(index=Py_ssize_t, planned=Planned)
+    @cython.locals(index=Py_ssize_t)
+    cdef void settle_fates(self, Act act) except *
+    @cython.locals(planned=Planned)
     cdef void count(self, Py_ssize_t slot, Act act, long long now) except *
     @cython.locals(cells="long long[::1]", places="long long[::1]", sheet="long long[::1]", index=Py_ssize_t)
     cdef void fill(self, Py_ssize_t slot, Act act) except *

@@ -606,7 +606,7 @@ class Express:
     def unlist(self, slot: int) -> None:
         """Let its trace and ids lead to a slot no more."""
         at, slots = 16 * slot, self.slots
-        self.traces.remove(slots[at])
+        self.traces.remove(trace_key(slots[at + 1], slots[at + 2]))
         for index in range(slots[at + 3]):
             identity = self.cells[slots[at + 8 + index] + 7]
             if identity != MISSING:
@@ -657,6 +657,7 @@ class Express:
                 self.put_off(slot, act)
                 return True
             if act.script.go_on():
+                self.settle_fates(act)
                 self.count(slot, act, now)
                 self.drop(slot, True)
                 return True
@@ -682,6 +683,7 @@ class Express:
     def put_off(self, slot: int, act: Act) -> None:
         """In a replay: measure it when all that bounds its clocks is known."""
         self.unlist(slot)
+        self.settle_fates(act)
         place = self.places[act.first]
         self.defer(act.script.value(act.end), self.cells[place + 1], self.cells[place + 4], slot)
 
@@ -793,10 +795,13 @@ class Express:
 
     # Counting.
 
-    def count(self, slot: int, act: Act, now: int) -> None:
-        """Have a request counted, and the fates of its spans."""
+    def settle_fates(self, act: Act) -> None:
+        """Count what became of the spans of a request."""
         for index in range(len(self.fates)):
             self.fates[index] += act.fates[index]
+
+    def count(self, slot: int, act: Act, now: int) -> None:
+        """Have a request counted."""
         self.fill(slot, act)
         planned = self.planned(act)
         self.tally.count_sheet(
