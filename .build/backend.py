@@ -28,7 +28,7 @@ DIRECTIVES = {
 }
 """Cython's compiler directives, for every compiled module."""
 
-LOOPS = ("exporter.decode.protobuf",)
+LOOPS = ("exporter.decode.protobuf", "exporter.memo", "exporter.recognise")
 """Modules that are loops over bytes, where the optimiser earns its time. The others are calls of Python's objects."""
 FLAGS = ["-O2", "-g0"]
 QUICK_FLAGS = ["-O1", "-g0"]
