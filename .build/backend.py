@@ -33,6 +33,8 @@ LOOPS = (
     "exporter.express",
     "exporter.grain",
     "exporter.join",
+    "exporter.memo",
+    "exporter.recognise",
     "exporter.script",
     "exporter.totals",
     "exporter.window",

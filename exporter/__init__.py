@@ -5,6 +5,7 @@ from typing import Final
 
 HOT: Final = (
     "decode.protobuf",
+    "memo",
     "recognise",
     "tree",
     "join",

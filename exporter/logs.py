@@ -5,71 +5,63 @@ record knows it: where the record names the span, trace and span id are those of
 put the two together; where it names none, they are made from the request's id and its start.
 """
 
+from array import array
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from exporter import record
 from exporter.config import Settings
-from exporter.decode import columns
-from exporter.decode.columns import Wanted
-from exporter.profile import RECORDS, SourceProfile
-from exporter.recognise import Recogniser, Rule, Strings
-from exporter.record import ENDING, IGNORED, MISSING
+from exporter.decode.columns import Batch, Wanted
+from exporter.profile import SourceProfile
+from exporter.recognise import Recogniser, Strings
+from exporter.record import ENDING, MISSING
 
 UNIDENTIFIED: Final = -3
 """In place of a profile: the record names neither a span nor a request, or not when it started."""
 
 
-class LogRecogniser(Recogniser):
-    """Turns batches of log records into rows. `first`: the number of its first profile in the rows."""
+class LogRecogniser:
+    """Turns batches of log records into rows, as `Recogniser` does. `first`: the number of its first profile."""
 
     def __init__(
         self, profiles: Sequence[SourceProfile], settings: Settings, wanted: Wanted, strings: Strings, first: int
     ) -> None:
-        super().__init__(profiles, settings, wanted, strings)
+        self.recogniser = Recogniser(profiles, settings, wanted, strings)
         self.first = first
-        self.records = [
-            [(RECORDS.index(name), self._conditions(match.attributes)) for name, match in profile.records.items()]
-            for profile in profiles
-        ]
-        self.emitted = [tuple(map(self._way, profile.emitted)) for profile in profiles]
+        self.width = self.recogniser.width
+        self.rules = self.recogniser.rules
+        self.last_seen = self.recogniser.last_seen
+        self.forget = self.recogniser.forget
 
-    def _span(self, rows: memoryview, row: int, head: int, seen_ns: int | None) -> None:
-        super()._span(rows, row, head, seen_ns)
-        if rows[row + record.PROFILE] >= 0:
-            rows[row + record.PROFILE] += self.first
-            _place(rows, row, int(self.batch.heads[head + columns.START]))
-            if seen_ns is None:
-                rows[row + record.SEEN] = rows[row + record.END]
+    @property
+    def dropped(self) -> Counter[str]:
+        """Attribute values refused, by reason."""
+        return self.recogniser.dropped
 
-    def _fill(self, rows: memoryview, row: int, head: int, rule: Rule) -> None:
-        self._leave_out(rule.profile.absent)
-        super()._fill(rows, row, head, rule)
-        rows[row + record.RECORD] = self._record(rule.number)
-        self._stamp(rows, row, head, record.EMITTED, self.emitted[rule.number])
-        self.last_seen[rule.number] = max(self.last_seen[rule.number], rows[row + record.EMITTED])
-        silent = rows[row + record.STREAM] == 1 and rows[row + record.FIRST_TOKEN] == MISSING
-        if silent and rows[row + record.RECORD] == ENDING and "first_token" in rule.profile.stamps:
-            rows[row + record.SILENT] = 1
-        if rows[row + record.RECORD] == MISSING:
-            rows[row + record.PROFILE] = IGNORED
-            self.ignored["log_record"] += 1
+    @dropped.setter
+    def dropped(self, counter: Counter[str]) -> None:
+        self.recogniser.dropped = counter
 
-    def _leave_out(self, absent: str | None) -> None:
-        """Attributes whose text stands for no value."""
-        for slot, place in enumerate(self.at):
-            if place >= 0 and absent is not None and self._text(place) == absent:
-                self.at[slot] = -1
+    @property
+    def ignored(self) -> Counter[str]:
+        """Records that are no request, by reason."""
+        return self.recogniser.ignored
 
-    def _record(self, number: int) -> int:
-        """Which of the records of a request it is."""
-        return next((kind for kind, conditions in self.records[number] if self._hold(conditions)), MISSING)
+    @ignored.setter
+    def ignored(self, counter: Counter[str]) -> None:
+        self.recogniser.ignored = counter
 
-    def _inside(self, rows: memoryview, row: int, time: int) -> bool:
-        return 0 < time < 2**62
-
-    def _length(self, rows: memoryview, row: int) -> int | None:
-        return None
+    def recognise(self, batch: Batch, generation: int, seen_ns: int | None) -> "memoryview[int]":
+        """One row per record, as of spans, but valid for good: flights keep theirs."""
+        rows = memoryview(array("q", self.recogniser.recognise(batch, generation, seen_ns)))
+        for row in range(0, len(rows), self.width):
+            if rows[row + record.PROFILE] >= 0:
+                rows[row + record.PROFILE] += self.first
+                _place(rows, row, rows[row + record.START])
+                if seen_ns is None:
+                    rows[row + record.SEEN] = rows[row + record.END]
+        return rows
 
 
 def flight_key(identity: int, time: int, trace: int, span: int) -> int:

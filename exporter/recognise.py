@@ -1,50 +1,56 @@
 """From columns to stamps: which profile a span matches, and what it tells about a request.
 
-A profile is compiled once into `Rule`s that speak of attribute slots. Which rules can apply is decided once per
-distinct (resource, scope, name) and remembered; per span only the kind and attribute conditions are left.
+Profiles are compiled once into `exporter.tables`, which speak of attribute slots. Which rules can apply is decided once
+per distinct (resource, scope, name) and remembered; per span only the kind and attribute conditions are left. What the
+text of an attribute means is asked once for each text and remembered, too (`exporter.memo`).
 
 A value that cannot be (an interval below zero or longer than its span, a token count that is no number) loses the
 value and is counted by reason; the span stays.
+
+`recognise.pxd` beside this file gives the types with which it is compiled. Compiled, rows and tables are pointers: the
+places in them come from the decoder and from `Tables`, never from a sender.
 """
 
-import math
-import re
-import struct
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from exporter import record
+import exporter.decode.columns as columns
+import exporter.decode.words as words
+import exporter.record as record
+import exporter.tables as tables
+from exporter import sampling
 from exporter.config import Settings
-from exporter.decode import columns
 from exporter.decode.columns import Batch, Group, Resource, Wanted
-from exporter.profile import Condition, Evidence, Match, Source, SourceProfile, Stamp, Stream
-from exporter.record import IGNORED, MISSING, UNRECOGNISED
-from exporter.sampling import weight_of
-from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, OUTCOMES, ROLES, STAMPS
+from exporter.memo import Memo
+from exporter.profile import Match, SourceProfile
+from exporter.texts import parsed, unnumbered
 
-SLACK_NS: Final = 100_000_000
-"""How much longer than its span an interval may be: emitters mix wall and monotonic clocks."""
-MAX_COUNT: Final = 10**9
-"""Tokens or items of one request."""
+MISSING = record.MISSING
+RANDOM = sampling.RANDOM
+LONGEST_NS = 1 << 62
+"""Beyond, a number is no interval and no time."""
+LONGEST = float(LONGEST_NS)
+TOO_MUCH = LONGEST_NS + 1
+"""In place of any larger number."""
+SAFE = LONGEST_NS // 10**9
+"""A number up to this times any unit is exact in 64 bits."""
+
 MAX_TEXT: Final = 256
 """Characters of a label value that are kept."""
 MAX_STRINGS: Final = 20_000
 """Distinct label values that are kept for a while; the bound on the values of one label comes later."""
 OTHER: Final = "other"
 
-MODEL_KEYS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
-CLASS_KEYS: Final = ("inference.class",)
 CLOCK_KEYS: Final = ("host.id", "host.name", "k8s.node.name")
-NO_CALL: Final = ("/models", "/metrics", "/health", "/tokenize", "/detokenize", "/load", "/ping", "/version")
-EMBEDDINGS: Final = "/embeddings"
-WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
-DECIMAL: Final = re.compile(r"([0-9]{1,19})\.([0-9]{1,18})")
-DECIMALS: Final = 18
-WHOLE_UNIT: Final = 10**DECIMALS
-UNITS_TEXT: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s)")
+REASONS: Final = ("not_a_number", "negative", "longer_than_span", "outside_span", "not_a_count", "sampling")
+NOT_A_NUMBER, NEGATIVE, LONGER_THAN_SPAN, OUTSIDE_SPAN, NOT_A_COUNT, SAMPLING = range(6)
+"""Why attribute values are refused."""
+CHOICES_FROM, CHOICES_TO, CLOCK, RESOURCE, SCOPE, FACTS = range(6)
+"""What is remembered of a group: its candidates, what its spans have in common, then the declared labels."""
+UNKNOWN = -1
 
 
 class Strings:
@@ -60,7 +66,7 @@ class Strings:
         self.old: dict[int, str] = {}
 
     def number(self, text: str) -> int:
-        """The number of a text that can be had back, or that of `other`."""
+        """The number of a text that can be had back, or that of `other`. The same until the next turn."""
         text = text[:MAX_TEXT]
         number = hash(text)
         return number if self._remember(number, text) else hash(OTHER)
@@ -76,7 +82,7 @@ class Strings:
         return self.young.get(number) or self.old.get(number) or OTHER
 
     def turn(self) -> None:
-        """Forget the older half."""
+        """Forget the older half. Who remembers numbers of texts must ask for them anew."""
         self.old, self.young = self.young, {}
 
     def _remember(self, number: int, text: str) -> bool:
@@ -88,73 +94,17 @@ class Strings:
         return True
 
 
-class Wish(NamedTuple):
-    """A `Source` in slots; event -1 is the span itself."""
-
-    slot: int
-    event: int
-
-
 class Rule(NamedTuple):
-    """One profile, compiled."""
+    """A profile by its number in the rows."""
 
     number: int
     profile: SourceProfile
-    role: int
-    source: int
-    stamps: tuple[tuple[int, tuple["Way", ...]], ...]
-    input: tuple[int, ...]
-    output: tuple[int, ...]
-    cached: tuple[int, ...]
-    items: tuple[int, ...]
-    model: tuple[int, ...]
-    klass: tuple[int, ...]
-    request_id: tuple[int, ...]
-    stream: tuple[tuple[Wish, re.Pattern[str], int | None], ...]
-    status: tuple[Wish, ...]
-    method: tuple[int, ...]
-    path: tuple[int, ...]
-    route: tuple[int, ...]
-    outcome: tuple[tuple[Wish, re.Pattern[str], int], ...]
-    within: int
-
-
-class Way(NamedTuple):
-    """One `Stamp` in cells and slots."""
-
-    base: int
-    event: int
-    last: bool
-    skip: int
-    where: tuple[tuple[int, re.Pattern[str] | None, bool], ...]
-    slot: int
-    absolute: bool
-    sign: int
-    unit_ns: int
-
-
-class Candidate(NamedTuple):
-    """A rule, or a reason to ignore, with what is left to ask of each span."""
-
-    rule: Rule | None
-    reason: str
-    kinds: tuple[int, ...]
-    conditions: tuple[tuple[int, re.Pattern[str] | None, bool], ...]
-
-
-class Known(NamedTuple):
-    """What is remembered of a group."""
-
-    candidates: tuple[Candidate, ...]
-    clock: int
-    resource: int
-    scope: int
-    resource_labels: tuple[int, ...]
 
 
 def wanted_by(profiles: Iterable[SourceProfile], settings: Settings) -> Wanted:
     """All that any of the profiles, or a label, reads."""
-    keys = {*MODEL_KEYS, *CLASS_KEYS, *(key for label in settings.labels.declared for key in label.attributes)}
+    labels = (key for label in settings.labels.declared for key in label.attributes)
+    keys = {*tables.MODEL_KEYS, *tables.CLASS_KEYS, *labels}
     events: set[str] = set()
     for profile in profiles:
         keys.update(profile.attributes())
@@ -166,337 +116,651 @@ class Recogniser:
     """Turns batches into rows of `exporter.record`."""
 
     def __init__(self, profiles: Sequence[SourceProfile], settings: Settings, wanted: Wanted, strings: Strings) -> None:
-        self.wanted = wanted
         self.strings = strings
         self.settings = settings
         self.width = record.LABELS + len(settings.labels.declared)
-        self.rules = [self._compile(number, profile) for number, profile in enumerate(profiles)]
+        self.rules = [Rule(number, profile) for number, profile in enumerate(profiles)]
         self.same_clock = {name: group[0] for group in settings.align.same_clock for name in group}
-        self.model_slots = tuple(wanted.key(key) for key in MODEL_KEYS)
-        self.class_slots = tuple(wanted.key(key) for key in CLASS_KEYS)
-        self.label_slots = [tuple(wanted.key(key) for key in label.attributes) for label in settings.labels.declared]
-        self.blank = array("q", [MISSING]) * self.width
-        self.known: dict[int, Known] = {}
-        self.generation = 0
         self.dropped: Counter[str] = Counter()
         """Attribute values refused, by reason."""
         self.ignored: Counter[str] = Counter()
         """Spans that are no request, by reason."""
-        self.last_seen = [MISSING] * len(profiles)
+        self.last_seen = array("q", [MISSING]) * len(profiles)
         """Per profile, the newest end of a span that it matched."""
-        self.at = [-1] * max(1, len(wanted.keys))
-        self.batch = Batch(b"", 0, memoryview(b""), memoryview(b""), memoryview(b""), memoryview(b""), [], [], [])
+        self._set_up(tables.Tables(profiles, settings, wanted, strings.number))
+        self.at_rows = memoryview(array("q", [-1]) * max(1, len(wanted.keys)))
+        self.at = words.cells(self.at_rows)
+        self.last_rows = memoryview(array("q", [MISSING]) * max(1, len(profiles)))
+        self.last = words.cells(self.last_rows)
+        self.row_rows = memoryview(array("q", bytes(8 * self.width)))
+        self.rows = words.cells(self.row_rows)
+        self.head_rows = self.attribute_rows = self.event_rows = self.link_rows = memoryview(array("q", [0]))
+        self.generation = 0
+        self.fact_width = FACTS + len(settings.labels.declared)
+        self.forget_groups()
+
+    def _set_up(self, made: tables.Tables) -> None:
+        """Tables, and what is counted by them."""
+        self.tables = made
+        self.memo = Memo(made.answers)
+        self.code_rows = memoryview(made.code)
+        self.code = words.cells(self.code_rows)
+        self.places_rows = memoryview(array("q", [*made.rules, made.nothing]))
+        self.places = words.cells(self.places_rows)
+        self.nothing = made.nothing
+        self.fronts = made.texts
+        self.front_texts = self.fronts
+        self.status, self.label, self.post, self.call = made.status, made.label, made.post, made.call
+        self.threshold, self.weight, self.sampled = made.threshold, made.weight, made.sampled
+        self.honours_sampling = self.settings.sampling == "honour"
+        self.nearest_rows = memoryview(array("q", bytes(8 * (made.longest_skip + 1))))
+        self.nearest = words.cells(self.nearest_rows)
+        self.dropped_rows = memoryview(array("q", bytes(8 * len(REASONS))))
+        self.dropped_now = words.cells(self.dropped_rows)
+        self.ignored_rows = memoryview(array("q", bytes(8 * len(made.reasons))))
+        self.ignored_now = words.cells(self.ignored_rows)
+        labels = [cell for pair in made.labels for cell in pair]
+        self.label_rows = memoryview(array("q", [*labels, 0]))
+        self.label_lists = words.cells(self.label_rows)
 
     def forget(self) -> None:
-        """Learn the groups anew, so that what they name is remembered anew."""
-        self.known.clear()
+        """Learn the groups and texts anew, so that what they name is remembered anew."""
+        self.forget_groups()
+        self.memo.forget()
 
-    def recognise(self, batch: Batch, generation: int, seen_ns: int | None) -> "array[int]":
-        """One row per span, `width` cells each. `seen_ns` None sets SEEN to the end of the span."""
+    def forget_groups(self) -> None:
+        """Learn the groups anew."""
+        self.choices = array("q", [0])
+        self.choice_rows = memoryview(self.choices)
+        self.candidates = words.cells(self.choice_rows)
+        self.runs: dict[tuple[int, ...], int] = {}
+        self.fact_rows = memoryview(array("q", [UNKNOWN]) * (64 * self.fact_width))
+        self.facts = words.cells(self.fact_rows)
+        self.group_room = 64
+
+    def recognise(self, batch: Batch, generation: int, seen_ns: int | None) -> "memoryview[int]":
+        """One row per span, `width` cells each, valid until the next call. `seen_ns` None sets SEEN to the span's end.
+
+        `generation`: of the decoder; where it is another one than before, groups have other numbers.
+        """
         if generation != self.generation:
-            self.known.clear()
+            self.forget_groups()
             self.generation = generation
-        self.batch = batch
-        rows = self.blank * batch.spans
-        view = memoryview(rows)
-        for index in range(batch.spans):
-            self._span(view, index * self.width, index * columns.HEAD, seen_ns)
-        return rows
+        self._look_at(batch)
+        self.by_end = seen_ns is None
+        self.seen_ns = 0 if seen_ns is None else seen_ns
+        spans: int = batch.spans
+        if spans * self.width > len(self.row_rows):
+            self.row_rows = memoryview(array("q", bytes(16 * spans * self.width)))
+            self.rows = words.cells(self.row_rows)
+        for index in range(spans):
+            self._span(index * self.width, index * columns.HEAD)
+        self._sum_up()
+        return self.row_rows[: spans * self.width]
 
-    def _span(self, rows: memoryview, row: int, head: int, seen_ns: int | None) -> None:
-        heads = self.batch.heads
-        rows[row : row + 6] = heads[head : head + 6]
-        rows[row + record.SEEN] = heads[head + columns.END] if seen_ns is None else seen_ns
+    def _look_at(self, batch: Batch) -> None:
+        self.batch = batch
+        self.body = batch.body
+        self.data = self.body
+        if batch.heads is not self.head_rows:
+            self.head_rows = batch.heads
+            self.heads = words.cells(self.head_rows)
+        if batch.attributes is not self.attribute_rows:
+            self.attribute_rows = batch.attributes
+            self.attributes = words.cells(self.attribute_rows)
+        if batch.events is not self.event_rows:
+            self.event_rows = batch.events
+            self.events = words.cells(self.event_rows)
+        if batch.links is not self.link_rows:
+            self.link_rows = batch.links
+            self.links = words.cells(self.link_rows)
+
+    def _sum_up(self) -> None:
+        """What was counted since the last time."""
+        for place, reason in enumerate(REASONS):
+            if self.dropped_now[place]:
+                self.dropped[reason] += self.dropped_now[place]
+                self.dropped_now[place] = 0
+        for place in range(len(self.ignored_rows)):
+            if self.ignored_now[place]:
+                self.ignored[self.tables.reasons[place]] += self.ignored_now[place]
+                self.ignored_now[place] = 0
+        for place in range(len(self.last_seen)):
+            if self.last[place] != self.last_seen[place]:
+                self.last_seen[place] = self.last[place]
+
+    # One span.
+
+    def _span(self, row: int, head: int) -> int:
+        rows, heads, attributes, at, code = self.rows, self.heads, self.attributes, self.at, self.code
+        for cell in range(record.SEEN):
+            rows[row + cell] = heads[head + cell]
+        for cell in range(record.SEEN, self.width):
+            rows[row + cell] = MISSING
+        rows[row + record.SEEN] = heads[head + columns.END] if self.by_end else self.seen_ns
         rows[row + record.FAILED] = 1 if heads[head + columns.STATUS] == 2 else 0
         if heads[head + columns.LINKS_TO] > heads[head + columns.LINKS_FROM]:
-            rows[row + record.LINK] = self.batch.links[heads[head + columns.LINKS_FROM] * columns.LINK + 2]
-        known = self.known.get(heads[head + columns.GROUP])
-        if known is None:
-            known = self._learn(heads[head + columns.GROUP])
-        rows[row + record.CLOCK] = known.clock
-        rows[row + record.RESOURCE] = known.resource
-        rows[row + record.SCOPE] = known.scope
-        touched = self._gather(heads[head + columns.ATTRIBUTES_FROM], heads[head + columns.ATTRIBUTES_TO])
-        candidate = self._choose(known.candidates, heads[head + columns.KIND])
-        if candidate is None:
-            rows[row + record.PROFILE] = UNRECOGNISED
-        elif candidate.rule is None:
-            rows[row + record.PROFILE] = IGNORED
-            self.ignored[candidate.reason] += 1
+            rows[row + record.LINK] = self.links[heads[head + columns.LINKS_FROM] * columns.LINK + 2]
+        group = heads[head + columns.GROUP]
+        known = group * self.fact_width
+        if group >= self.group_room or self.facts[known] == UNKNOWN:
+            self._learn(group)
+        rows[row + record.CLOCK] = self.facts[known + CLOCK]
+        rows[row + record.RESOURCE] = self.facts[known + RESOURCE]
+        rows[row + record.SCOPE] = self.facts[known + SCOPE]
+        start = heads[head + columns.ATTRIBUTES_FROM] * columns.ATTRIBUTE
+        stop = heads[head + columns.ATTRIBUTES_TO] * columns.ATTRIBUTE
+        place = start
+        while place < stop:
+            at[attributes[place]] = place  # the last of a key wins
+            place += columns.ATTRIBUTE
+        rule = self.nothing
+        candidate = self._choose(known, heads[head + columns.KIND])
+        if candidate < 0:
+            rows[row + record.PROFILE] = record.UNRECOGNISED
+        elif code[candidate] < 0:
+            rows[row + record.PROFILE] = record.IGNORED
+            self.ignored_now[code[candidate + 1]] += 1
         else:
-            self._fill(rows, row, head, candidate.rule)
-        self._labels(rows, row, known)
+            rule = self.places[code[candidate]]
+            rows[row + record.PROFILE] = code[candidate]
+            self._fill(row, head, rule)
+            if rows[row + record.PROFILE] < 0:
+                rule = self.nothing
+        self._labels(row, rule, known)
         if heads[head + columns.STATE_LENGTH]:
             rows[row + record.WEIGHT] = self._weight(head)
-        for slot in touched:
-            self.at[slot] = -1
+        place = start
+        while place < stop:
+            at[attributes[place]] = -1
+            place += columns.ATTRIBUTE
+        return 0
 
-    def _gather(self, first: int, stop: int) -> list[int]:
-        """Note where the attributes of this span stand; the last of a key wins."""
-        attributes = self.batch.attributes
-        touched = []
-        for place in range(first * columns.ATTRIBUTE, stop * columns.ATTRIBUTE, columns.ATTRIBUTE):
-            slot = attributes[place]
-            self.at[slot] = place
-            touched.append(slot)
-        return touched
-
-    def _choose(self, candidates: tuple[Candidate, ...], kind: int) -> Candidate | None:
-        for candidate in candidates:
-            if (not candidate.kinds or kind in candidate.kinds) and self._hold(candidate.conditions):
+    def _choose(self, known: int, kind: int) -> int:
+        """The first candidate that the span fits, or -1."""
+        code = self.code
+        for choice in range(self.facts[known + CHOICES_FROM], self.facts[known + CHOICES_TO]):
+            candidate = self.candidates[choice]
+            kinds = code[candidate + 2]
+            if kinds != 0 and not (0 <= kind < 6 and (kinds >> kind) & 1):
+                continue
+            if self._hold(code[candidate + 3], code[candidate + 4]):
                 return candidate
-        return None
+        return -1
 
-    def _hold(self, conditions: tuple[tuple[int, re.Pattern[str] | None, bool], ...]) -> bool:
-        for slot, pattern, present in conditions:
-            if (self.at[slot] >= 0) != present:
+    def _hold(self, start: int, stop: int) -> bool:
+        """Whether the span fulfils all conditions."""
+        code = self.code
+        condition = start
+        while condition < stop:
+            place = self.at[code[condition]]
+            if (place >= 0) != (code[condition + 1] != 0):
                 return False
-            if pattern is not None and not pattern.fullmatch(self._text(self.at[slot])):
+            if code[condition + 2] >= 0 and place >= 0 and self._ask(code[condition + 2], place) == 0:
                 return False
+            condition += tables.CONDITION
         return True
 
     # One recognised span.
 
-    def _fill(self, rows: memoryview, row: int, head: int, rule: Rule) -> None:
-        rows[row + record.PROFILE] = rule.number
-        rows[row + record.ROLE] = rule.role
-        end = self.batch.heads[head + columns.END]
-        self.last_seen[rule.number] = max(self.last_seen[rule.number], end)
-        for cell, ways in rule.stamps:
-            self._stamp(rows, row, head, cell, ways)
-        rows[row + record.INPUT] = self._count(rule.input)
-        rows[row + record.OUTPUT] = self._count(rule.output)
-        rows[row + record.CACHED] = self._count(rule.cached)
-        rows[row + record.ITEMS] = self._count(rule.items)
-        rows[row + record.SOURCE] = rule.source
-        rows[row + record.WITHIN] = rule.within
-        self._request_id(rows, row, rule)
-        for wish, pattern, absent in rule.stream:
-            text = self._wish(head, wish)
-            if text is not None:
-                rows[row + record.STREAM] = 1 if pattern.fullmatch(text) else 0
-                break
-            if absent is not None:
-                rows[row + record.STREAM] = absent
-        for wish in rule.status:
-            status = self._wish(head, wish)
-            if status is not None and status.isdecimal():
-                rows[row + record.STATUS] = int(status[:4])
-                break
-        for wish, pattern, outcome in rule.outcome:
-            text = self._wish(head, wish)
-            if text is not None and pattern.fullmatch(text):
-                rows[row + record.EVIDENCE] = outcome
-                break
-        self._route(rows, row, rule)
+    def _fill(self, row: int, head: int, rule: int) -> int:
+        rows, code = self.rows, self.code
+        number = rows[row + record.PROFILE]
+        if rows[row + record.END] > self.last[number]:
+            self.last[number] = rows[row + record.END]
+        if code[rule + tables.ABSENT] >= 0:
+            self._leave_out(head, code[rule + tables.ABSENT])
+        stamp, stop = code[rule + tables.STAMPS_AT], code[rule + tables.STAMPS_AT + 1]
+        while stamp < stop:
+            self._stamp(row, head, rule, code[stamp], code[stamp + 1], code[stamp + 2])
+            stamp += tables.STAMP
+        rows[row + record.ROLE] = code[rule + tables.ROLE]
+        rows[row + record.INPUT] = self._count(code[rule + tables.INPUT_AT], code[rule + tables.INPUT_AT + 1])
+        rows[row + record.OUTPUT] = self._count(code[rule + tables.OUTPUT_AT], code[rule + tables.OUTPUT_AT + 1])
+        rows[row + record.CACHED] = self._count(code[rule + tables.CACHED_AT], code[rule + tables.CACHED_AT + 1])
+        rows[row + record.ITEMS] = self._count(code[rule + tables.ITEMS_AT], code[rule + tables.ITEMS_AT + 1])
+        rows[row + record.SOURCE] = code[rule + tables.SOURCE]
+        rows[row + record.WITHIN] = code[rule + tables.WITHIN]
+        self._request_id(row, rule)
+        self._stream(row, head, rule)
+        self._status(row, head, rule)
+        wish, stop = code[rule + tables.OUTCOME_AT], code[rule + tables.OUTCOME_AT + 1]
+        while wish < stop:
+            place = self._wish(head, wish)
+            if place >= 0:
+                outcome = self._ask(code[wish + 2], place)
+                if outcome >= 0:
+                    rows[row + record.EVIDENCE] = outcome
+                    break
+            wish += tables.WISH
+        self._route(row, rule)
+        if code[rule + tables.OF_LOGS]:
+            self._fill_record(row, head, rule)
+        return 0
 
-    def _stamp(self, rows: memoryview, row: int, head: int, cell: int, ways: tuple[Way, ...]) -> None:
-        for way in ways:
-            if way.event < 0 and way.where and not self._hold(way.where):
-                continue
-            if way.event >= 0:
-                time = self._event_time(head, way)
-            elif way.absolute:
-                time = self._interval(way.slot, way.unit_ns, None)
-            elif way.slot < 0:
-                time = rows[row + way.base]
+    def _fill_record(self, row: int, head: int, rule: int) -> int:
+        """What only a log record tells."""
+        rows, code = self.rows, self.code
+        number = rows[row + record.PROFILE]
+        kind, stop = code[rule + tables.RECORDS_AT], code[rule + tables.RECORDS_AT + 1]
+        while kind < stop:
+            if self._hold(code[kind + 1], code[kind + 2]):
+                rows[row + record.RECORD] = code[kind]
+                break
+            kind += tables.KIND
+        self._stamp(row, head, rule, record.EMITTED, code[rule + tables.EMITTED_AT], code[rule + tables.EMITTED_AT + 1])
+        if rows[row + record.EMITTED] > self.last[number]:
+            self.last[number] = rows[row + record.EMITTED]
+        silent = rows[row + record.STREAM] == 1 and rows[row + record.FIRST_TOKEN] == MISSING
+        if silent and rows[row + record.RECORD] == record.ENDING and code[rule + tables.TELLS_FIRST]:
+            rows[row + record.SILENT] = 1
+        if rows[row + record.RECORD] == MISSING:
+            rows[row + record.PROFILE] = record.IGNORED
+            self.ignored_now[0] += 1
+        return 0
+
+    def _leave_out(self, head: int, question: int) -> int:
+        """Attributes whose text stands for no value."""
+        start = self.heads[head + columns.ATTRIBUTES_FROM] * columns.ATTRIBUTE
+        stop = self.heads[head + columns.ATTRIBUTES_TO] * columns.ATTRIBUTE
+        place = start
+        while place < stop:
+            slot = self.attributes[place]
+            if self.at[slot] == place and self._ask(question, place) == 1:
+                self.at[slot] = -1
+            place += columns.ATTRIBUTE
+        return 0
+
+    def _stamp(self, row: int, head: int, rule: int, cell: int, start: int, stop: int) -> int:
+        """The first way that finds an instant."""
+        rows = self.rows
+        of_logs = self.code[rule + tables.OF_LOGS] != 0
+        way = start
+        while way < stop:
+            time = self._time(row, head, way, of_logs)
+            if of_logs:
+                inside = 0 < time < LONGEST_NS
             else:
-                time = self._offset(rows[row + way.base], way, self._length(rows, row))
-            if time == MISSING:
-                continue
-            if self._inside(rows, row, time):
+                inside = rows[row + record.START] - tables.SLACK_NS <= time <= rows[row + record.END] + tables.SLACK_NS
+            if inside:
                 rows[row + cell] = time
-                return
-            self.dropped["outside_span"] += 1
+                return 0
+            if time != MISSING:
+                self.dropped_now[OUTSIDE_SPAN] += 1
+            way += tables.WAY
+        return 0
 
-    def _inside(self, rows: memoryview, row: int, time: int) -> bool:
-        return bool(rows[row + record.START] - SLACK_NS <= time <= rows[row + record.END] + SLACK_NS)
-
-    def _length(self, rows: memoryview, row: int) -> int | None:
-        """No interval of a span is longer than this."""
-        return int(rows[row + record.END] - rows[row + record.START])
-
-    def _offset(self, base: int, way: Way, length: int | None) -> int:
-        if base == MISSING:
+    def _time(self, row: int, head: int, way: int, of_logs: bool) -> int:
+        """The instant that one way finds, or MISSING. Times and intervals are below 2^62, so that sums have room."""
+        rows, code = self.rows, self.code
+        slot, unit_ns = code[way + tables.SLOT], code[way + tables.UNIT]
+        if code[way + tables.EVENT] >= 0:
+            return self._event_time(head, way)
+        if not self._hold(code[way + tables.WHERE_AT], code[way + tables.WHERE_AT + 1]):
             return MISSING
-        interval = self._interval(way.slot, way.unit_ns, length)
-        return MISSING if interval == MISSING else base + way.sign * interval
+        if code[way + tables.ABSOLUTE]:
+            return self._interval(slot, unit_ns, LONGEST_NS)
+        base = rows[row + code[way + tables.BASE]]
+        if slot < 0 or base == MISSING:
+            return base
+        length = LONGEST_NS  # no interval of a span is longer than this
+        if not of_logs:
+            length = min(LONGEST_NS, rows[row + record.END] - rows[row + record.START] + tables.SLACK_NS)
+        interval = self._interval(slot, unit_ns, length)
+        return MISSING if interval == MISSING else base + code[way + tables.SIGN] * interval
 
-    def _interval(self, slot: int, unit_ns: int, length: int | None) -> int:
+    def _event_time(self, head: int, way: int) -> int:
+        """Time of the first or last such event. Where the sender dropped events, the first is not the first."""
+        heads, events, code, nearest = self.heads, self.events, self.code, self.nearest
+        event, last, skip = code[way + tables.EVENT], code[way + tables.LAST] != 0, code[way + tables.SKIP]
+        where, until = code[way + tables.WHERE_AT], code[way + tables.WHERE_AT + 1]
+        if heads[head + columns.DROPPED_EVENTS] and not last:
+            return MISSING
+        found = 0
+        for index in range(heads[head + columns.EVENTS_FROM], heads[head + columns.EVENTS_TO]):
+            place = index * columns.EVENT
+            if events[place] != event or (until > where and not self._event_holds(place, where, until)):
+                continue
+            time = events[place + 1]
+            slot = found  # into order among the first (or last) few
+            while slot > 0 and (nearest[slot - 1] < time if last else nearest[slot - 1] > time):
+                if slot <= skip:
+                    nearest[slot] = nearest[slot - 1]
+                slot -= 1
+            if slot <= skip:
+                nearest[slot] = time
+                found = min(found + 1, skip + 1)
+        return nearest[skip] if found > skip else MISSING
+
+    def _event_holds(self, event: int, start: int, stop: int) -> bool:
+        code = self.code
+        condition = start
+        while condition < stop:
+            place = self._event_attribute(event, code[condition])
+            if (place >= 0) != (code[condition + 1] != 0):
+                return False
+            if code[condition + 2] >= 0 and place >= 0 and self._ask(code[condition + 2], place) == 0:
+                return False
+            condition += tables.CONDITION
+        return True
+
+    def _event_attribute(self, event: int, slot: int) -> int:
+        for index in range(self.events[event + 2], self.events[event + 3]):
+            if self.attributes[index * columns.ATTRIBUTE] == slot:
+                return index * columns.ATTRIBUTE
+        return -1
+
+    def _wish(self, head: int, wish: int) -> int:
+        """Where the value stands, or -1."""
+        slot, event = self.code[wish], self.code[wish + 1]
+        if event < 0:
+            return self.at[slot]
+        for index in range(self.heads[head + columns.EVENTS_FROM], self.heads[head + columns.EVENTS_TO]):
+            if self.events[index * columns.EVENT] == event:
+                place = self._event_attribute(index * columns.EVENT, slot)
+                if place >= 0:
+                    return place
+        return -1
+
+    def _stream(self, row: int, head: int, rule: int) -> int:
+        code = self.code
+        wish, stop = code[rule + tables.STREAM_AT], code[rule + tables.STREAM_AT + 1]
+        while wish < stop:
+            place = self._wish(head, wish)
+            if place >= 0:
+                self.rows[row + record.STREAM] = self._ask(code[wish + 2], place)
+                return 0
+            if code[wish + 3] != MISSING:
+                self.rows[row + record.STREAM] = code[wish + 3]
+            wish += tables.WISH
+        return 0
+
+    def _status(self, row: int, head: int, rule: int) -> int:
+        code = self.code
+        wish, stop = code[rule + tables.STATUS_AT], code[rule + tables.STATUS_AT + 1]
+        while wish < stop:
+            place = self._wish(head, wish)
+            status = self._status_at(place) if place >= 0 else -1
+            if status >= 0:
+                self.rows[row + record.STATUS] = status
+                return 0
+            wish += tables.WISH
+        return 0
+
+    def _status_at(self, place: int) -> int:
+        status = self.attributes[place + 2]
+        if self.attributes[place + 1] == columns.INTEGER and 0 <= status < 10_000:
+            return status
+        return self._ask(self.status, place)
+
+    # Numbers.
+
+    def _interval(self, slot: int, unit_ns: int, length: int) -> int:
         """Nanoseconds of an attribute; MISSING where it is absent or cannot be."""
         place = self.at[slot]
         if place < 0:
             return MISSING
         value = self._number(place, unit_ns)
-        if value is None:
-            self.dropped["not_a_number"] += 1
+        if value == MISSING:
+            self.dropped_now[NOT_A_NUMBER] += 1
         elif value < 0:
-            self.dropped["negative"] += 1
-        elif value > 2**62 or (length is not None and value > length + SLACK_NS):
-            self.dropped["longer_than_span"] += 1
+            self.dropped_now[NEGATIVE] += 1
+        elif value > length:
+            self.dropped_now[LONGER_THAN_SPAN] += 1
         else:
             return value
         return MISSING
 
-    def _number(self, place: int, unit_ns: int) -> int | None:
-        """A number times the unit, in whole nanoseconds."""
-        attributes = self.batch.attributes
-        kind = attributes[place + 1]
-        if kind == columns.INTEGER:
-            return int(attributes[place + 2]) * unit_ns
-        if kind == columns.DOUBLE:
-            return scaled(as_double(attributes[place + 2]), unit_ns)
-        return parsed(self._text(place), unit_ns) if kind == columns.STRING else None
-
-    def _event_time(self, head: int, way: Way) -> int:
-        """Time of the first or last such event. Where the sender dropped events, the first is not the first."""
-        heads, events = self.batch.heads, self.batch.events
-        if heads[head + columns.DROPPED_EVENTS] and not way.last:
-            return MISSING
-        times = []
-        for index in range(heads[head + columns.EVENTS_FROM], heads[head + columns.EVENTS_TO]):
-            place = index * columns.EVENT
-            if events[place] == way.event and (not way.where or self._event_holds(place, way.where)):
-                times.append(events[place + 1])
-        times.sort(reverse=way.last)
-        return times[way.skip] if len(times) > way.skip else MISSING
-
-    def _event_holds(self, event: int, where: tuple[tuple[int, re.Pattern[str] | None, bool], ...]) -> bool:
-        for slot, pattern, present in where:
-            place = self._event_attribute(event, slot)
-            if (place >= 0) != present:
-                return False
-            if pattern is not None and not pattern.fullmatch(self._text(place)):
-                return False
-        return True
-
-    def _event_attribute(self, event: int, slot: int) -> int:
-        events, attributes = self.batch.events, self.batch.attributes
-        for index in range(events[event + 2], events[event + 3]):
-            if attributes[index * columns.ATTRIBUTE] == slot:
-                return index * columns.ATTRIBUTE
-        return -1
-
-    def _wish(self, head: int, wish: Wish) -> str | None:
-        if wish.event < 0:
-            place = self.at[wish.slot]
-            return self._text(place) if place >= 0 else None
-        heads, events = self.batch.heads, self.batch.events
-        for index in range(heads[head + columns.EVENTS_FROM], heads[head + columns.EVENTS_TO]):
-            if events[index * columns.EVENT] == wish.event:
-                place = self._event_attribute(index * columns.EVENT, wish.slot)
-                if place >= 0:
-                    return self._text(place)
-        return None
-
-    def _text(self, place: int) -> str:
-        attributes = self.batch.attributes
-        kind, value = attributes[place + 1], attributes[place + 2]
-        if kind == columns.STRING:
-            return self.batch.body[value : value + attributes[place + 3]].decode("utf-8", "replace")
-        if kind == columns.BOOLEAN:
-            return "true" if value else "false"
-        if kind == columns.INTEGER:
-            return str(value)
-        return repr(as_double(value)) if kind == columns.DOUBLE else ""
-
-    def _first(self, slots: tuple[int, ...]) -> int:
-        for slot in slots:
-            if self.at[slot] >= 0:
-                return self.at[slot]
-        return -1
-
-    def _count(self, slots: tuple[int, ...]) -> int:
-        for slot in slots:
-            place = self.at[slot]
+    def _count(self, start: int, stop: int) -> int:
+        """The first of some attributes that is a count."""
+        for cell in range(start, stop):
+            place = self.at[self.code[cell]]
             if place < 0:
                 continue
             value = self._number(place, 1)
-            if value is not None and 0 <= value <= MAX_COUNT:
+            if 0 <= value <= tables.MAX_COUNT:
                 return value
-            self.dropped["not_a_count"] += 1
+            self.dropped_now[NOT_A_COUNT] += 1
         return MISSING
 
-    def _request_id(self, rows: memoryview, row: int, rule: Rule) -> None:
-        place = self._first(rule.request_id)
-        shape = rule.profile.request_id
-        if place < 0 or shape is None:
-            return
-        sequence = unnumbered(self._text(place), shape.choice)
+    def _number(self, place: int, unit_ns: int) -> int:
+        """A number times the unit, in whole nanoseconds; MISSING where it is none. Beyond 2^62 only the sign counts."""
+        kind = self.attributes[place + 1]
+        if kind == columns.INTEGER:
+            return self._times(self.attributes[place + 2], unit_ns)
+        if kind == columns.DOUBLE:
+            value = words.double_of(self.attributes[place + 2])
+            if not -LONGEST < value < LONGEST:
+                return MISSING
+            value *= unit_ns
+            if -LONGEST <= value <= LONGEST:
+                return words.nearest(value)
+            return TOO_MUCH if value > 0 else -1
+        return self._decimal(place, unit_ns) if kind == columns.STRING else MISSING
+
+    def _times(self, value: int, unit_ns: int) -> int:
+        if -SAFE <= value <= SAFE:
+            return value * unit_ns
+        if value > LONGEST_NS // unit_ns:
+            return TOO_MUCH
+        return -1 if value < 0 else value * unit_ns
+
+    def _decimal(self, place: int, unit_ns: int) -> int:
+        """The number that a text says: digits, and a few behind a point, are read here, all else by `parsed`."""
+        data = self.data
+        at = self.attributes[place + 2]
+        stop = at + self.attributes[place + 3]
+        whole = part = 0
+        scale = 1
+        start = at
+        while at < stop and words.is_digit(data[at]) and at - start < 18:
+            whole = 10 * whole + data[at] - 48
+            at += 1
+        if at == stop and at > start:
+            return self._times(whole, unit_ns)
+        if at < stop and data[at] == 46 and start < at < stop - 1 and stop - at <= 10 and whole < SAFE:
+            at += 1
+            while at < stop and words.is_digit(data[at]):
+                part = 10 * part + data[at] - 48
+                scale *= 10
+                at += 1
+            if at == stop:
+                return whole * unit_ns + (2 * part * unit_ns + scale) // (2 * scale)
+        return within_limits(parsed(self._text(place), unit_ns))
+
+    # Ids.
+
+    def _request_id(self, row: int, rule: int) -> int:
+        code = self.code
+        place = self._first(code[rule + tables.ID_AT], code[rule + tables.ID_AT + 1])
+        if place < 0:
+            return 0
+        if self.attributes[place + 1] == columns.STRING:
+            start = self.attributes[place + 2]
+            self._read_id(row, rule, self.data, start, start + self.attributes[place + 3])
+        else:
+            raw = self._text(place).encode()
+            self._read_id(row, rule, raw, 0, len(raw))
+        return 0
+
+    def _read_id(self, row: int, rule: int, data: bytes, start: int, stop: int) -> int:
+        """The id that stands there, without what numbers it and what stands before it."""
+        code = self.code
+        if code[rule + tables.CHOICE] and self._may_be_choice(rule, data, start, stop):
+            self._ask_id(row, rule, data[start:stop])
+            return 0
+        end = stop
+        if code[rule + tables.NUMBERED] == tables.BACK_NUMBERED:
+            end = self._unnumbered(rule, data, start, stop)
+        elif code[rule + tables.NUMBERED]:
+            self._ask_id(row, rule, data[start:stop])
+            return 0
+        first = start
+        front, last = code[rule + tables.FRONTS_AT], code[rule + tables.FRONTS_AT + 1]
+        while front < last:
+            size = code[front + 1]
+            if size <= end - start and words.same(self.front_texts, code[front], data, start, size):
+                first = start + size
+                break
+            front += tables.FRONT
+        if first < end:
+            self.rows[row + record.SEQUENCE_ID] = words.hashed(data, start, stop - start)
+            self.rows[row + record.REQUEST_ID] = words.hashed(data, first, end - first)
+        return 0
+
+    def _may_be_choice(self, rule: int, data: bytes, start: int, stop: int) -> bool:
+        """Whether the pattern of numbered choices must be asked: it wants a number and a mark at the front."""
+        if self.code[rule + tables.CHOICE] != tables.FRONT_NUMBERED:
+            return True
+        at = start
+        while at < stop and words.is_digit(data[at]):
+            at += 1
+        size = at - start
+        if not 0 < size <= self.code[rule + tables.CHOICE_SIZE]:
+            return False
+        return at < stop and data[at] == self.code[rule + tables.CHOICE_MARK]
+
+    def _unnumbered(self, rule: int, data: bytes, start: int, stop: int) -> int:
+        """Where an id ends without the number at its back: `(.+)-[0-9]{1,n}`, unless it begins like some others."""
+        code = self.code
+        at = stop
+        while at > start and words.is_digit(data[at - 1]):
+            at -= 1
+        if not 0 < stop - at <= code[rule + tables.NUMBERED_SIZE] or at - start < 2 or data[at - 1] != 45:
+            return stop
+        for place in range(start, at - 1):
+            if data[place] == 10:  # a line feed, which a point does not match
+                return stop
+        front, last = code[rule + tables.NOT_NUMBERED_AT], code[rule + tables.NOT_NUMBERED_AT + 1]
+        while front < last:
+            size = code[front + 1]
+            if size <= stop - start and words.same(self.front_texts, code[front], data, start, size):
+                return stop
+            front += tables.FRONT
+        return at - 1
+
+    def _ask_id(self, row: int, rule: int, raw: bytes) -> int:
+        """The same by the profile's own patterns."""
+        shape = self.rules[self.rows[row + record.PROFILE]].profile.request_id
+        assert shape is not None
+        sequence = unnumbered(raw.decode("utf-8", "replace"), shape.choice)
         text = unnumbered(sequence, shape.sequence)
         for front in shape.strip:
             if text.startswith(front):
                 text = text[len(front) :]
                 break
-        if not text:
-            return
-        rows[row + record.SEQUENCE_ID] = hash(sequence)
-        rows[row + record.REQUEST_ID] = hash(text)
+        if text:
+            whole, own = sequence.encode(), text.encode()
+            self.rows[row + record.SEQUENCE_ID] = words.hashed(whole, 0, len(whole))
+            self.rows[row + record.REQUEST_ID] = words.hashed(own, 0, len(own))
+        return 0
 
-    def _route(self, rows: memoryview, row: int, rule: Rule) -> None:
-        place = self._first(rule.path)
+    # Texts.
+
+    def _route(self, row: int, rule: int) -> int:
+        rows, code = self.rows, self.code
+        place = self._first(code[rule + tables.PATH_AT], code[rule + tables.PATH_AT + 1])
         if place >= 0:
-            path = path_of(self._text(place))
-            rows[row + record.ROUTE] = hash((rule.profile.name, path))
-            method = self._first(rule.method)
-            rows[row + record.CALL] = self._is_call(self._text(method) if method >= 0 else "POST", path)
-        elif rule.route and (place := self._first(rule.route)) >= 0:
-            rows[row + record.ROUTE] = hash((rule.profile.name, self._text(place)))
-
-    def _is_call(self, method: str, path: str) -> int:
-        requests = self.settings.requests
-        if method.upper() != "POST" or requests.path not in path:
+            rows[row + record.ROUTE] = self._ask(code[rule + tables.PATH_QUESTION], place)
+            rows[row + record.CALL] = self._ask(self.call, place)
+            method = self._first(code[rule + tables.METHOD_AT], code[rule + tables.METHOD_AT + 1])
+            if method >= 0 and self._ask(self.post, method) == 0:
+                rows[row + record.CALL] = 0
             return 0
-        if path.endswith(NO_CALL) or (path.endswith(EMBEDDINGS) and not requests.embeddings):
-            return 0
-        return 1
+        place = self._first(code[rule + tables.ROUTE_AT], code[rule + tables.ROUTE_AT + 1])
+        if place >= 0:
+            rows[row + record.ROUTE] = self._ask(code[rule + tables.ROUTE_QUESTION], place)
+        return 0
 
-    def _labels(self, rows: memoryview, row: int, known: Known) -> None:
-        rule = self.rules[rows[row + record.PROFILE]] if rows[row + record.PROFILE] >= 0 else None
-        place = self._first(rule.model) if rule is not None and rule.model else self._first(self.model_slots)
-        if place >= 0 and (text := self._text(place)):
-            rows[row + record.MODEL] = self.strings.number(text)
-        place = self._first(rule.klass) if rule is not None and rule.klass else self._first(self.class_slots)
-        if place >= 0 and (text := self._text(place)):
-            rows[row + record.CLASS] = self.strings.number(text)
-        for index, slots in enumerate(self.label_slots):
-            place = self._first(slots)
-            text = self._text(place) if place >= 0 else ""
-            rows[row + record.LABELS + index] = self.strings.number(text) if text else known.resource_labels[index]
+    def _labels(self, row: int, rule: int, known: int) -> int:
+        rows, code = self.rows, self.code
+        rows[row + record.MODEL] = self._label(code[rule + tables.MODEL_AT], code[rule + tables.MODEL_AT + 1])
+        rows[row + record.CLASS] = self._label(code[rule + tables.CLASS_AT], code[rule + tables.CLASS_AT + 1])
+        for index in range(self.width - record.LABELS):
+            number = self._label(self.label_lists[2 * index], self.label_lists[2 * index + 1])
+            rows[row + record.LABELS + index] = self.facts[known + FACTS + index] if number == MISSING else number
+        return 0
+
+    def _label(self, start: int, stop: int) -> int:
+        """The number of the text of the first attribute that is there; MISSING where it is empty."""
+        place = self._first(start, stop)
+        return MISSING if place < 0 else self._ask(self.label, place)
 
     def _weight(self, head: int) -> int:
-        heads = self.batch.heads
-        at, length = heads[head + columns.STATE_AT], heads[head + columns.STATE_LENGTH]
-        state = self.batch.body[at : at + length]
-        weight = weight_of(state, heads[head + columns.TRACE_LO])
-        if weight == MISSING and b"ot=" in state and self.settings.sampling == "honour":
-            self.dropped["sampling"] += 1
+        heads = self.heads
+        at, size = heads[head + columns.STATE_AT], heads[head + columns.STATE_LENGTH]
+        if self._says_random(at, size):
+            weight = sampling.weight_of(self.body[at : at + size], heads[head + columns.TRACE_LO])
+        else:
+            threshold = self.memo.ask(self.threshold, self.data, at, size)
+            weight = MISSING
+            if 0 <= threshold <= (heads[head + columns.TRACE_LO] & RANDOM):
+                weight = self.memo.ask(self.weight, self.data, at, size)
+        if weight == MISSING and self.honours_sampling and self.memo.ask(self.sampled, self.data, at, size):
+            self.dropped_now[SAMPLING] += 1
         return weight
+
+    def _says_random(self, at: int, size: int) -> bool:
+        """Whether the trace state holds `rv:`, so that it differs from trace to trace."""
+        for place in range(at, at + size - 2):
+            if self.data[place] == 0x72 and self.data[place + 1] == 0x76 and self.data[place + 2] == 0x3A:
+                return True
+        return False
+
+    def _first(self, start: int, stop: int) -> int:
+        """Where the first of some attributes stands that is there, or -1."""
+        for cell in range(start, stop):
+            place = self.at[self.code[cell]]
+            if place >= 0:
+                return place
+        return -1
+
+    def _ask(self, question: int, place: int) -> int:
+        """What the text of an attribute means."""
+        attributes = self.attributes
+        if attributes[place + 1] == columns.STRING:
+            return self.memo.ask(question, self.data, attributes[place + 2], attributes[place + 3])
+        return self.memo.answer(question, self._text(place))
+
+    def _text(self, place: int) -> str:
+        attributes = self.attributes
+        kind, value = attributes[place + 1], attributes[place + 2]
+        if kind == columns.STRING:
+            return self.body[value : value + attributes[place + 3]].decode("utf-8", "replace")
+        if kind == columns.BOOLEAN:
+            return "true" if value else "false"
+        if kind == columns.INTEGER:
+            return str(value)
+        return repr(words.double_of(value)) if kind == columns.DOUBLE else ""
 
     # What is known of a group.
 
-    def _learn(self, number: int) -> Known:
+    def _learn(self, number: int) -> None:
+        while number >= self.group_room:
+            grown = array("q", self.fact_rows)
+            grown.extend([UNKNOWN] * len(grown))
+            self.fact_rows = memoryview(grown)
+            self.facts = words.cells(self.fact_rows)
+            self.group_room *= 2
         group: Group = self.batch.groups[number]
         resource: Resource = self.batch.resources[group.resource]
-        candidates = []
-        for rule in self.rules:
-            for match in rule.profile.matches:
-                if may_match(match, group, resource):
-                    candidates.append(Candidate(rule, "", match.kinds, self._conditions(match.attributes)))
-        for rule in self.rules:
-            for ignore in rule.profile.ignores:
-                if may_match(ignore.match, group, resource):
-                    conditions = self._conditions(ignore.match.attributes)
-                    candidates.append(Candidate(None, ignore.reason, ignore.match.kinds, conditions))
-        known = Known(
-            tuple(candidates),
+        matched = self.tables.matches
+        run = tuple(candidate for match, candidate in matched if may_match(match, group, resource))
+        if run not in self.runs:
+            self.runs[run] = len(self.choices)
+            self.choices = array("q", [*self.choices, *run])
+            self.choice_rows = memoryview(self.choices)
+            self.candidates = words.cells(self.choice_rows)
+        facts = [
+            self.runs[run],
+            self.runs[run] + len(run),
             self.strings.identity(self.clock_of(resource)),
             hash(tuple(sorted(resource.attributes.items()))),
             hash(group.scope),
-            tuple(self._resource_label(resource, label.attributes) for label in self.settings.labels.declared),
-        )
-        self.known[number] = known
-        return known
+            *(self._resource_label(resource, label.attributes) for label in self.settings.labels.declared),
+        ]
+        for place, fact in enumerate(facts):
+            self.fact_rows[number * self.fact_width + place] = fact
 
     def clock_of(self, resource: Resource) -> str:
         """Name of the clock that a resource's stamps are read on (contract, section 5)."""
@@ -513,71 +777,12 @@ class Recogniser:
         text = next((resource.attributes[key] for key in keys if resource.attributes.get(key)), None)
         return MISSING if text is None else self.strings.number(text)
 
-    # Profiles to slots.
 
-    def _compile(self, number: int, profile: SourceProfile) -> Rule:
-        def slots(keys: Iterable[str]) -> tuple[int, ...]:
-            return tuple(map(self.wanted.key, keys))
-
-        return Rule(
-            number=number,
-            profile=profile,
-            role=ROLES.index(profile.role),
-            source=FIRST_TOKEN_SOURCES.index(profile.first_token_from),
-            stamps=tuple((record.STAMP_CELLS[stamp], tuple(map(self._way, ways))) for stamp, ways in ordered(profile)),
-            input=slots(profile.tokens.get("input", ())),
-            output=slots(profile.tokens.get("output", ())),
-            cached=slots(profile.tokens.get("cached_input", ())),
-            items=slots(profile.items),
-            model=slots(profile.labels.get("model", ())),
-            klass=slots(profile.labels.get("class", ())),
-            request_id=slots(profile.request_id.attributes if profile.request_id else ()),
-            stream=tuple(self._stream(stream) for stream in profile.stream),
-            status=tuple(map(self._source, profile.status)),
-            method=slots(profile.method),
-            path=slots(profile.path),
-            route=slots(profile.route),
-            outcome=tuple(self._evidence(evidence) for evidence in profile.outcome),
-            within=MISSING if profile.within is None else hash(profile.within),
-        )
-
-    def _way(self, stamp: Stamp) -> Way:
-        cells = {"start": record.START, "end": record.END, "time": record.START, "observed": record.END}
-        cells |= record.STAMP_CELLS
-        return Way(
-            base=cells[stamp.base],
-            event=-1 if stamp.event is None else self.wanted.event(stamp.event),
-            last=stamp.last,
-            skip=stamp.skip,
-            where=self._conditions(stamp.where),
-            slot=-1 if stamp.attribute is None else self.wanted.key(stamp.attribute),
-            absolute=stamp.absolute,
-            sign=stamp.sign,
-            unit_ns=stamp.unit_ns,
-        )
-
-    def _conditions(self, conditions: Iterable[Condition]) -> tuple[tuple[int, re.Pattern[str] | None, bool], ...]:
-        return tuple((self.wanted.key(each.attribute), each.pattern, each.present) for each in conditions)
-
-    def _source(self, source: Source) -> Wish:
-        return Wish(self.wanted.key(source.attribute), -1 if source.event is None else self.wanted.event(source.event))
-
-    def _stream(self, stream: Stream) -> tuple[Wish, re.Pattern[str], int | None]:
-        return self._source(stream.source), stream.pattern, stream.absent
-
-    def _evidence(self, evidence: Evidence) -> tuple[Wish, re.Pattern[str], int]:
-        return self._source(evidence.source), evidence.pattern, OUTCOMES.index(evidence.outcome)
-
-
-def ordered(profile: SourceProfile) -> list[tuple[str, tuple[Stamp, ...]]]:
-    """The stamps of a profile, each after those that it is counted from."""
-    done: dict[str, tuple[Stamp, ...]] = {}
-    waiting = dict(profile.stamps)
-    while waiting:
-        for name in STAMPS:
-            if name in waiting and all(way.base not in waiting for way in waiting[name]):
-                done[name] = waiting.pop(name)
-    return list(done.items())
+def within_limits(value: int | None) -> int:
+    """A number of any size as one of 64 bits, by the rules of `Recogniser._number`."""
+    if value is None:
+        return MISSING
+    return max(-1, min(value, TOO_MUCH))
 
 
 def may_match(match: Match, group: Group, resource: Resource) -> bool:
@@ -593,42 +798,3 @@ def may_match(match: Match, group: Group, resource: Resource) -> bool:
         if condition.pattern is not None and not condition.pattern.fullmatch(value or ""):
             return False
     return True
-
-
-def unnumbered(identity: str, pattern: re.Pattern[str] | None) -> str:
-    """A numbered id without its number: the group of the pattern. Any other id as it is."""
-    match = pattern.fullmatch(identity) if pattern is not None else None
-    return match[1] if match else identity
-
-
-def as_double(bits: int) -> float:
-    """The double whose bits these are."""
-    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
-
-
-def scaled(value: float, unit_ns: int) -> int | None:
-    """A float times the unit, rounded to whole nanoseconds; None where there is no such number."""
-    return round(value * unit_ns) if math.isfinite(value) and abs(value) < 2**62 else None
-
-
-def parsed(text: str, unit_ns: int) -> int | None:
-    """A decimal number as text, or a duration with its own unit such as `850.3ms`."""
-    match = UNITS_TEXT.fullmatch(text)
-    if match:
-        text, unit_ns = match[1], {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 10**9}[match[2]]
-    if WHOLE.fullmatch(text):  # exactly, as a time in nanoseconds has more digits than a float
-        return int(text) * unit_ns
-    if match := DECIMAL.fullmatch(text):
-        digits = int(match[1] + match[2].ljust(DECIMALS, "0"))
-        return (2 * digits * unit_ns + WHOLE_UNIT) // (2 * WHOLE_UNIT)
-    try:
-        return scaled(float(text), unit_ns)
-    except ValueError:
-        return None
-
-
-def path_of(url: str) -> str:
-    """Path of a URL or of a request target, without query."""
-    path = url.split("?", 1)[0].split("#", 1)[0]
-    scheme, mark, rest = path.partition("://")
-    return "/" + rest.partition("/")[2] if mark and "/" not in scheme else path

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from exporter.record import MISSING, WEIGHT_ONE
 
 BITS: Final = 56
+RANDOM: Final = 2**BITS - 1
+"""The bits of a trace id that are random."""
 MAX_WEIGHT: Final = 2**40
 """Beyond a million million requests for one span something else is wrong."""
 _THRESHOLD: Final = re.compile(r"[0-9a-f]{1,14}")
@@ -48,7 +50,13 @@ def adjusted_count(sampling: Sampling, trace_random: int | None = None) -> Fract
 
 def weight_of(state: bytes, trace_lo: int) -> int:
     """The weight cell of a row: units of 1/WEIGHT_ONE, or MISSING."""
-    count = adjusted_count(read_state(state.decode("utf-8", "replace")), trace_lo & (2**BITS - 1))
-    if count is None or count > MAX_WEIGHT:
-        return MISSING
-    return round(count * WEIGHT_ONE)
+    return _units(adjusted_count(read_state(state.decode("utf-8", "replace")), trace_lo & RANDOM))
+
+
+def weight_of_kept(sampling: Sampling) -> int:
+    """The same where the randomness is known to be high enough, or is what the trace state itself says."""
+    return _units(adjusted_count(sampling))
+
+
+def _units(count: Fraction | None) -> int:
+    return MISSING if count is None or count > MAX_WEIGHT else round(count * WEIGHT_ONE)

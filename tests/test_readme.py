@@ -18,7 +18,7 @@ from exporter.expose.collect import collect
 from exporter.expose.text import write_text
 from exporter.pipeline import Pipeline
 from exporter.profile import BUILT_IN, CHOSEN_NAMES, KINDS, UNITS, built_in, read_profiles
-from exporter.recognise import NO_CALL
+from exporter.tables import NO_CALL
 from slo_rules.document import Problem, read
 from slo_rules.families import FAMILIES, FAMILY
 from slo_rules.slo import read_slos

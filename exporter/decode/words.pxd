@@ -100,3 +100,7 @@ cdef inline double double_of(long long bits) noexcept:
 
 cdef inline long long nearest(double value) noexcept:
     return <long long>rint(value)
+
+
+cdef inline bint is_digit(unsigned char byte) noexcept:
+    return 48 <= byte <= 57

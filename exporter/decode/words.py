@@ -25,7 +25,7 @@ def big64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
-def same(data: bytes, at: int, others: bytes, there: int, size: int) -> bool:
+def same(data: bytes | bytearray, at: int, others: bytes, there: int, size: int) -> bool:
     """Whether `size` bytes of the one are those of the other."""
     return data[at : at + size] == others[there : there + size]
 
@@ -40,7 +40,7 @@ def mixed(data: bytes, at: int, size: int, seed: int) -> int:
     return hash((seed, bytes(data[at : at + size]))) & 0x3FFFFFFFFFFFFFFF
 
 
-def copied(rows: memoryview, to: int, data: bytes, at: int, size: int) -> None:
+def copied(rows: bytearray, to: int, data: bytes, at: int, size: int) -> None:
     """Put `size` bytes where there is room for them."""
     rows[to : to + size] = data[at : at + size]
 
@@ -53,3 +53,8 @@ def double_of(bits: int) -> float:
 def nearest(value: float) -> int:
     """A number below 2^51 rounded to a whole one, half to even."""
     return round(value)
+
+
+def is_digit(byte: int) -> bool:
+    """Whether it is one of the ten digits of ASCII."""
+    return 48 <= byte <= 57

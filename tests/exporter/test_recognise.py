@@ -11,8 +11,10 @@ from exporter.config import Align, Label, Labels, Settings
 from exporter.decode.columns import Resource
 from exporter.decode.protobuf import Decoder
 from exporter.profile import SourceProfile, built_in, read_profiles
-from exporter.recognise import MAX_COUNT, SLACK_NS, Recogniser, Strings, parsed, path_of, wanted_by
+from exporter.recognise import Recogniser, Strings, wanted_by
 from exporter.record import IGNORED, MISSING, UNRECOGNISED
+from exporter.tables import MAX_COUNT, SLACK_NS
+from exporter.texts import parsed, path_of
 from slo_rules.document import read
 from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, OUTCOMES, ROLES
 from tests.exporter.spans import Sent, Value, body, chunks, envoy, event, ns, span, vllm
