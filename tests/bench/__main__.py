@@ -21,12 +21,15 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:] = [*(entry for entry in sys.path if Path(entry or ".").resolve() != ROOT), str(ROOT)]
 
 from exporter import compiled  # noqa: E402  (after the path has been settled)
-from tests.bench import inside  # noqa: E402
+from tests.bench import inside, outside  # noqa: E402
 from tests.bench.figures import Figure, table  # noqa: E402
 from tests.bench.options import Options  # noqa: E402
 
 CASES: Final[dict[str, Callable[[Options], Iterable[Figure]]]] = {
     "stages": inside.stages,
+    "grpc": outside.over("grpc"),
+    "http": outside.over("http"),
+    "gzip": outside.over("gzip"),
 }
 
 

@@ -16,7 +16,7 @@ from exporter.decode.protobuf import Decoder
 from exporter.pipeline import Pipeline
 from tests.bench import subject
 from tests.bench.figures import Figure
-from tests.bench.mix import BATCH, SPANS, UNDER_WAY, Body, Mix
+from tests.bench.mix import BATCH, REQUESTS_PER_S, SPANS, UNDER_WAY, Body, Mix
 from tests.bench.options import Options
 
 _S: Final = 1_000_000_000
@@ -64,7 +64,7 @@ def parse(bodies: Iterable[Body]) -> None:
 def stages(options: Options) -> Iterator[Figure]:
     """The whole pipeline against protobuf's parse of the same bodies, and where its time goes."""
     per_round = 20 if options.quick else 200
-    mix = mix_of(options.rounds * per_round, under_way=UNDER_WAY // 10 if options.quick else UNDER_WAY)
+    mix = mix_of(options.rounds * per_round, under_way=UNDER_WAY // 30 if options.quick else UNDER_WAY)
     bodies = mix.bodies()
     fed = {count: Fed(subject.pipeline(mix, count)) for count in (20, 0)}
     first = list(islice(bodies, mix.whole_from))
@@ -82,7 +82,8 @@ def stages(options: Options) -> Iterator[Figure]:
 def mix_of(bodies: int, under_way: int = UNDER_WAY, **others: Any) -> Mix:
     """A mix that has some bodies more than it takes to have as many under way as ever, and a last one."""
     warm = Mix(0, under_way=under_way).whole_from
-    return Mix((warm + bodies + 1) * BATCH // SPANS, under_way=under_way, **others)
+    grace_ms = 2_000 * under_way // REQUESTS_PER_S
+    return Mix((warm + bodies + 1) * BATCH // SPANS, under_way=under_way, **{"grace_ms": grace_ms, **others})
 
 
 def _round(bodies: Sequence[Body], fed: dict[int, Fed], taken: "Stages") -> dict[str, float]:
