@@ -21,13 +21,26 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:] = [*(entry for entry in sys.path if Path(entry or ".").resolve() != ROOT), str(ROOT)]
 
 from exporter import compiled  # noqa: E402  (after the path has been settled)
-from tests.bench import inside  # noqa: E402
+from tests.bench import inside, outside  # noqa: E402
 from tests.bench.figures import Figure, table  # noqa: E402
 from tests.bench.options import Options  # noqa: E402
+from tests.bench.processes import SENDER_CORE, SUBJECT_CORE, pin  # noqa: E402
 
-CASES: Final[dict[str, Callable[[Options], Iterable[Figure]]]] = {
+Case = Callable[[Options], Iterable[Figure]]
+
+INSIDE: Final[dict[str, Case]] = {
     "stages": inside.stages,
+    "open": inside.open_requests,
+    "series": inside.label_sets,
+    "tick": inside.tick,
+    "captures": inside.captures,
 }
+OUTSIDE: Final[dict[str, Case]] = {
+    "grpc": outside.over("grpc"),
+    "http": outside.over("http"),
+    "gzip": outside.over("gzip"),
+}
+CASES: Final = INSIDE | OUTSIDE
 
 
 def main(arguments: list[str]) -> int:
@@ -41,7 +54,6 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if unknown := set(given.cases) - CASES.keys():
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     found = [figure.as_data() for figure in _run(given.cases or list(CASES), Options(given.quick, given.otelcol))]
     print(*table(found), sep="\n")
     if given.json:
@@ -53,6 +65,7 @@ def main(arguments: list[str]) -> int:
 def _run(cases: Iterable[str], options: Options) -> Iterator[Figure]:
     for case in cases:
         print(f"{case} ...", file=sys.stderr, flush=True)
+        pin(SUBJECT_CORE if case in INSIDE else SENDER_CORE)
         yield from CASES[case](options)
 
 

@@ -14,11 +14,15 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from exporter.decode.protobuf import Decoder
 from exporter.pipeline import Pipeline
-from tests.bench import subject
+from tests.bench import recorded, subject
 from tests.bench.figures import Figure
-from tests.bench.mix import BATCH, SPANS, UNDER_WAY, Body, Mix
+from tests.bench.mix import BATCH, REQUESTS_PER_S, SPANS, UNDER_WAY, Body, Mix
 from tests.bench.options import Options
 
+SLOS: Final = 20
+
+_AT_ONCE: Final = 64
+"""Bodies in memory at a time."""
 _S: Final = 1_000_000_000
 
 
@@ -27,6 +31,8 @@ class Fed:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
+        self.ticks_s: list[float] = []
+        """How long each evaluation took."""
         self._tick_ns = 0
 
     def feed(self, bodies: Iterable[Body]) -> None:
@@ -35,15 +41,20 @@ class Fed:
         for content, _, now_ns in bodies:
             feed(content, encoding="protobuf", transport="grpc", now_ns=now_ns)
             if now_ns >= self._tick_ns:
-                self.pipeline.tick(now_ns)
-                self._tick_ns = now_ns + _S
+                self._tick_until(now_ns)
+
+    def _tick_until(self, now_ns: int) -> None:
+        for tick_ns in range(self._tick_ns or now_ns, now_ns + 1, _S):
+            self.ticks_s.append(cpu_s(lambda tick_ns=tick_ns: self.pipeline.tick(tick_ns)))
+            self._tick_ns = tick_ns + _S
 
     def end(self, bodies: Iterable[Body], requests: int, *, judged: bool) -> None:
         """Feed it the rest, and check that it did its work. Raises NotDone."""
         rest = list(bodies)
         self.feed(rest)
-        end_ns = rest[-1].now_ns + 2 * _S
-        self.pipeline.tick(end_ns)
+        grace_ns = self.pipeline.settings.join.grace_ns
+        end_ns = rest[-1].now_ns + grace_ns + 2 * _S
+        self._tick_until(end_ns)
         subject.check(subject.exposed(self.pipeline, end_ns), requests, judged=judged)
 
 
@@ -64,7 +75,7 @@ def parse(bodies: Iterable[Body]) -> None:
 def stages(options: Options) -> Iterator[Figure]:
     """The whole pipeline against protobuf's parse of the same bodies, and where its time goes."""
     per_round = 20 if options.quick else 200
-    mix = mix_of(options.rounds * per_round, under_way=UNDER_WAY // 10 if options.quick else UNDER_WAY)
+    mix = mix_of(options.rounds * per_round, under_way=UNDER_WAY // 30 if options.quick else UNDER_WAY)
     bodies = mix.bodies()
     fed = {count: Fed(subject.pipeline(mix, count)) for count in (20, 0)}
     first = list(islice(bodies, mix.whole_from))
@@ -82,7 +93,8 @@ def stages(options: Options) -> Iterator[Figure]:
 def mix_of(bodies: int, under_way: int = UNDER_WAY, **others: Any) -> Mix:
     """A mix that has some bodies more than it takes to have as many under way as ever, and a last one."""
     warm = Mix(0, under_way=under_way).whole_from
-    return Mix((warm + bodies + 1) * BATCH // SPANS, under_way=under_way, **others)
+    grace_ms = 2_000 * under_way // REQUESTS_PER_S
+    return Mix((warm + bodies + 1) * BATCH // SPANS, under_way=under_way, **{"grace_ms": grace_ms, **others})
 
 
 def _round(bodies: Sequence[Body], fed: dict[int, Fed], taken: "Stages") -> dict[str, float]:
@@ -142,3 +154,88 @@ class Stages:
                 table.add(row)
         for _ in table.seal(now_ns):
             pass
+
+
+class Stream:
+    """A pipeline that is fed a mix of its own, in rounds."""
+
+    def __init__(self, mix: Mix, slo_count: int) -> None:
+        self.mix = mix
+        self.fed = Fed(subject.pipeline(mix, slo_count))
+        self._judged = slo_count > 0
+        self._bodies = mix.bodies()
+        self.round(mix.whole_from)
+
+    def round(self, bodies: int) -> float:
+        """CPU µs a span of the next bodies."""
+        seconds, spans = 0.0, 0
+        while some := list(islice(self._bodies, min(bodies, _AT_ONCE))):
+            seconds += cpu_s(lambda some=some: self.fed.feed(some))
+            spans += sum(body.spans for body in some)
+            bodies -= len(some)
+        return seconds / max(spans, 1) * 1e6
+
+    def end(self) -> None:
+        """Feed it the rest. Raises NotDone."""
+        self.fed.end(self._bodies, self.mix.requests, judged=self._judged)
+
+
+def open_requests(options: Options) -> Iterator[Figure]:
+    """Whether what is open makes a span dearer."""
+    counts = (1_000, 10_000) if options.quick else (1_000, 100_000, 1_000_000)
+    yield from _growth("open", "open requests", counts, options, lambda count: {"under_way": count // 3})
+
+
+def label_sets(options: Options) -> Iterator[Figure]:
+    """Whether the number of series makes a span dearer."""
+    counts = (10, 300) if options.quick else (10, 1_000, 10_000)
+    under_way = UNDER_WAY // 30 if options.quick else UNDER_WAY
+    yield from _growth("series", "series", counts, options, lambda count: {
+        "under_way": under_way, "models": models_of(count)})  # fmt: skip
+
+
+def models_of(series: int) -> int:
+    """Models with which there are so many series: each has one at three boundaries."""
+    return -(-series // 3)
+
+
+def _growth(
+    case: str, what: str, counts: Sequence[int], options: Options, fields: Callable[[int], dict[str, int]]
+) -> Iterator[Figure]:
+    per_round = 20 if options.quick else 200
+    streams = [Stream(mix_of(options.rounds * per_round, **fields(count)), SLOS) for count in counts]
+    rounds = [[stream.round(per_round) for stream in streams] for _ in range(options.rounds)]
+    for stream in streams:
+        stream.end()
+    few = f"{counts[0]:,}"
+    for place, count in enumerate(counts[1:], 1):
+        ratios = tuple(each[place] / each[0] for each in rounds)
+        yield Figure(case, f"CPU a span with {count:,} {what} : with {few}", ratios, at_most=1.2)
+    yield Figure(case, f"CPU a span with {few} {what}", tuple(each[0] for each in rounds), "µs")
+
+
+def tick(options: Options) -> Iterator[Figure]:
+    """The evaluation that runs every second, and the longest that anything else holds up the rest."""
+    requests_per_s = 55
+    mix = Mix(
+        requests_per_s * (150 if options.quick else 3_700), models=models_of(1_000), requests_per_s=requests_per_s,
+        under_way=5 * requests_per_s, grace_ms=10_000,
+    )  # fmt: skip
+    fed = Fed(subject.pipeline(mix, 100))
+    fed.end(mix.bodies(), mix.requests, judged=True)
+    longest = tuple(1e3 * max(fed.ticks_s[-start:][:12]) for start in range(72, 12, -12))
+    yield Figure("tick", "evaluation, CPU of the longest of 12", longest, "ms", at_most=20)
+
+
+def captures(options: Options) -> Iterator[Figure]:
+    """The pipeline against protobuf's parse on bodies of real servers."""
+    copies = 2 if options.quick else 20
+    bodies = list(recorded.bodies(copies * options.rounds, Mix(0).epoch_ns))
+    fed = Fed(subject.pipeline(Mix(0), SLOS))
+    share = len(bodies) // options.rounds
+    rounds = [bodies[start : start + share] for start in range(0, share * options.rounds, share)]
+    times = [(cpu_s(lambda some=some: parse(some)), cpu_s(lambda some=some: fed.feed(some))) for some in rounds]
+    yield Figure("captures", "pipeline with 20 SLOs : protobuf's parse", tuple(ours / parsed for parsed, ours in times))
+    spans = [sum(body.spans for body in some) for some in rounds]
+    costs = tuple(ours / count * 1e6 for (_, ours), count in zip(times, spans, strict=True))
+    yield Figure("captures", "pipeline with 20 SLOs, CPU a span", costs, "µs")

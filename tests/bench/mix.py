@@ -55,6 +55,8 @@ class Mix:
     """In the stream's own time. If more than are under way in MEAN_LIFE_S, they come faster than they last."""
     under_way: int = UNDER_WAY
     """Requests whose first span has come and whose last has not, in the middle of the stream."""
+    grace_ms: int = 200
+    """Of the join that takes it: as long as it takes for twice as many requests to come as are under way."""
     epoch_ns: int = 1_700_000_000_000_000_000
     seed: int = 1
 
@@ -62,11 +64,6 @@ class Mix:
     def spans(self) -> int:
         """Of the whole stream."""
         return SPANS * self.requests
-
-    @property
-    def grace_ms(self) -> int:
-        """A grace of the join in which twice as many requests wait as are under way."""
-        return round(2_000 * self.under_way / self.requests_per_s)
 
     @property
     def whole_from(self) -> int:

@@ -15,8 +15,10 @@ from slo_rules.slo import SLO, read_slos
 from slo_rules.vocabulary import BOUNDARIES
 from tests.bench.mix import Mix
 
-MANY: Final = 10_000_000
-"""Requests that may be open, and label values: more than any case has, so that nothing is evicted or left out."""
+MAX_OPEN: Final = 10_000_000
+"""Requests: more than any case has, so that none is evicted."""
+MAX_VALUES: Final = 100_000
+"""Of labels, and series: likewise."""
 
 _OBJECTIVES: Final = (
     "ttft, boundary: end_to_end, percentile: 95, threshold: 2s, window: 5m",
@@ -52,13 +54,22 @@ def slos(count: int, models: int = 4) -> Sequence[SLO]:
     return found
 
 
+def config_file(mix: Mix, *, grpc: int, http: int, web: int) -> str:
+    """The text of the configuration file, with ports of loopback."""
+    return (
+        f'receive: {{grpc: "127.0.0.1:{grpc}", http: "127.0.0.1:{http}"}}\nweb: {{listen: "127.0.0.1:{web}"}}\n'
+        f"join: {{grace: {mix.grace_ms}ms, max_open: {MAX_OPEN}}}\n"
+        f"limits: {{label_values: {MAX_VALUES}, series: {MAX_VALUES}}}\n"
+    )
+
+
 def pipeline(mix: Mix, slo_count: int) -> Pipeline:
-    """One that takes all of a mix."""
+    """One in process with the same settings."""
     plain = Settings()
     settings = replace(
         plain,
-        join=replace(plain.join, grace_ns=mix.grace_ms * 1_000_000, max_open=MANY),
-        limits=replace(plain.limits, label_values=MANY, series=MANY),
+        join=replace(plain.join, grace_ns=mix.grace_ms * 1_000_000, max_open=MAX_OPEN),
+        limits=replace(plain.limits, label_values=MAX_VALUES, series=MAX_VALUES),
     )
     return Pipeline(settings, built_in(), slos(slo_count, mix.models))
 

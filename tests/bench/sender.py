@@ -1,0 +1,168 @@
+"""Sends bodies from a process of its own, so that making them costs the receiver nothing.
+
+    python -m tests.bench.sender JSON
+
+The argument is a `Sending`, the line that it prints a `Sent`. Bodies are made, and compressed, before the first is
+sent, unless they are sent at the pace of the mix's own time: then they are made as they are due.
+"""
+
+import dataclasses
+import gzip
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import grpc
+
+from exporter.receive.grpc import EXPORT
+from tests.bench.mix import Body, Mix
+from tests.bench.processes import cpu_s
+
+IN_FLIGHT: Final = 4
+"""Calls at a time; over HTTP, kept connections."""
+GZIP_LEVEL: Final = 6
+"""As most senders have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What to send where. A mix with an epoch of 0 begins now."""
+
+    mix: Mix
+    transport: Literal["grpc", "http"]
+    port: int
+    server: int
+    """The receiver's process."""
+    gzip: bool = False
+    speed: float = 0
+    """How fast the mix's own time goes by; 0 sends as fast as the receiver takes it."""
+
+    def as_json(self) -> str:
+        """For the command line."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> "Sending":
+        """The reverse."""
+        fields = json.loads(text)
+        return cls(**{**fields, "mix": Mix(**fields["mix"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How it went, from when as many requests were under way as ever."""
+
+    spans: int
+    seconds: float
+    sender_s: float
+    """CPU seconds of the sender, in between."""
+    server_s: float
+    """CPU seconds of the receiver, in between."""
+
+    @property
+    def per_s(self) -> float:
+        """Spans a second."""
+        return self.spans / self.seconds
+
+    @property
+    def server_us(self) -> float:
+        """CPU µs of the receiver a span."""
+        return self.server_s / self.spans * 1e6
+
+
+class Refused(Exception):
+    """A body was not taken."""
+
+
+def send(sending: Sending) -> Sent:
+    """Send all bodies of the mix. Raises Refused."""
+    ways = {"grpc": _grpc, "http": _http}
+    bodies = _paced(sending) if sending.speed else _ready(sending)
+    lock, marks = threading.Lock(), []
+
+    def mark() -> None:
+        marks.append((time.perf_counter(), time.process_time(), cpu_s(sending.server)))
+
+    numbered = enumerate(bodies)
+    spans = [0]
+
+    def work() -> None:
+        post = ways[sending.transport](sending)
+        while True:
+            with lock:
+                number, body = next(numbered, (-1, None))
+                if body is None:
+                    return
+                if number == sending.mix.whole_from:
+                    mark()
+                if marks:
+                    spans[0] += body.spans
+            post(body.content)
+
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        for done in [pool.submit(work) for _ in range(IN_FLIGHT)]:
+            done.result()
+    mark()
+    (begun, sender, server), (ended, sender_after, server_after) = marks
+    return Sent(spans[0], ended - begun, sender_after - sender, server_after - server)
+
+
+def _ready(sending: Sending) -> Iterator[Body]:
+    """All of them at once, so that only sending takes time."""
+    made = [_packed(body, sending.gzip) for body in _from_now(sending.mix).bodies()]
+    return iter(made)
+
+
+def _paced(sending: Sending) -> Iterator[Body]:
+    """Each when it is due."""
+    mix = _from_now(sending.mix)
+    begun = time.perf_counter()
+    for body in mix.bodies():
+        due_s = (body.now_ns - mix.epoch_ns) / 1e9 / sending.speed
+        time.sleep(max(0.0, begun + due_s - time.perf_counter()))
+        yield _packed(body, sending.gzip)
+
+
+def _from_now(mix: Mix) -> Mix:
+    return mix if mix.epoch_ns else dataclasses.replace(mix, epoch_ns=time.time_ns())
+
+
+def _packed(body: Body, gzipped: bool) -> Body:
+    return body._replace(content=gzip.compress(body.content, GZIP_LEVEL)) if gzipped else body
+
+
+def _grpc(sending: Sending) -> Callable[[bytes], None]:
+    channel = grpc.insecure_channel(f"127.0.0.1:{sending.port}", [("grpc.use_local_subchannel_pool", 1)])
+    call = channel.unary_unary(EXPORT)
+
+    def post(body: bytes) -> None:
+        call(body)
+
+    return post
+
+
+def _http(sending: Sending) -> Callable[[bytes], None]:
+    """Blocking sockets: a client library costs more than the receiver."""
+    connection = socket.create_connection(("127.0.0.1", sending.port))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    coding = "Content-Encoding: gzip\r\n" if sending.gzip else ""
+    head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n{coding}Content-Length: "
+
+    def post(body: bytes) -> None:
+        connection.sendall(b"%s%d\r\n\r\n" % (head.encode(), len(body)))
+        connection.sendall(body)
+        answer = connection.recv(4096)
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise Refused(answer.decode(errors="replace"))
+
+    return post
+
+
+if __name__ == "__main__":
+    print(json.dumps(dataclasses.asdict(send(Sending.of(sys.argv[1])))))
