@@ -13,6 +13,9 @@ HOT: Final = (
     "histogram",
     "window",
     "judge",
+    "account",
+    "series",
+    "pattern",
     "tally",
 )
 """The modules on the way of every span, which pyproject.toml has compiled."""

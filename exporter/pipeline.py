@@ -34,7 +34,8 @@ from exporter.receive import Encoding, Receipt, Signal, Transport
 from exporter.recognise import Recogniser, Strings, wanted_by
 from exporter.record import IGNORED, MISSING, UNRECOGNISED, WEIGHT_ONE
 from exporter.report import report
-from exporter.tally import Evaluations, Tally, ended_at
+from exporter.series import Evaluations
+from exporter.tally import Tally, ended_at
 from exporter.tree import GATEWAY, Path, Row
 from slo_rules.slo import SLO
 from slo_rules.units import SECOND_NS

@@ -10,7 +10,7 @@ from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from exporter import gauges, record, tally
+from exporter import gauges, pattern, record
 from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
 from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
@@ -23,7 +23,9 @@ from exporter.report import (
     percentile_bounds,
     tail_s,
 )  # fmt: skip
-from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
+from exporter.series import EVALUATION_EDGES_S, Histogram
+from exporter.series import Exemplar as Seen
+from exporter.tally import END_TO_END, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
 from slo_rules.units import format_decimal, format_duration
@@ -269,12 +271,12 @@ class _Scrape:
         output: list[Point] = []
         undecided = self.tally.flights.undecided()
         for length, labels, slots in self._in_windows():
-            good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
+            good, bad, unknown = (slots.get(slot, 0) for slot in (pattern.GOOD, pattern.BAD, pattern.UNKNOWN))
             unknown += undecided.at(labels[0], self.tally.windows.windows[length].end_ns) * WEIGHT_ONE
             share = verdict.attainment(good, good + bad)
             between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
-            ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
-            output.append(Point(labels, units(slots.get(tally.ENDED_OUTPUT, 0)) / (length / SECOND)))
+            ended.append(Point(labels, units(slots.get(pattern.ENDED, 0)) / (length / SECOND)))
+            output.append(Point(labels, units(slots.get(pattern.ENDED_OUTPUT, 0)) / (length / SECOND)))
             if share is not None:
                 attainments.append(Point(labels, float(share)))
             if between is not None:
@@ -284,7 +286,7 @@ class _Scrape:
                 ]
             if good + bad + unknown:
                 goodput.append(Point(labels, units(good) / (length / SECOND)))
-                tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
+                tokens.append(Point(labels, units(slots.get(pattern.GOOD_OUTPUT, 0)) / (length / SECOND)))
         yield self.family("inference_slo_attainment_ratio", attainments)
         yield self.family("inference_slo_attainment_bound_ratio", bounds)
         yield self.family("inference_slo_goodput_requests_per_second", goodput)
@@ -300,9 +302,8 @@ class _Scrape:
 
     def _in_windows(self) -> Iterator[tuple[int, tuple[str, str], Mapping[int, int]]]:
         for slo in self.tally.slos:
-            number = self.tally.number("slo", slo.name)
             for length in self.tally.window_lengths:
-                yield length, (slo.name, format_duration(length)), self.tally.windows.slots(length, number)
+                yield length, (slo.name, format_duration(length)), self.tally.slo_slots(length, slo.name)
 
     def _verdicts(self) -> Iterator[Point]:
         for slo in self.tally.slos:
@@ -314,8 +315,7 @@ class _Scrape:
     def _percentile_bounds(self) -> Iterator[Point]:
         for slo in self.tally.slos:
             for objective in slo.objectives:
-                number = self.tally.number("value", slo.name, objective.name)
-                values = self.tally.windows.slots(objective.window_ns, number)
+                values = self.tally.value_slots(objective.window_ns, slo.name, objective.name)
                 low, high = percentile_bounds(self.tally, slo, objective, values) or (None, None)
                 if low is not None:
                     yield Point((slo.name, objective.name, "lower"), low / SECOND)
@@ -443,7 +443,7 @@ def histogram_point(labels: tuple[str, ...], histogram: Histogram) -> HistogramP
     )
 
 
-def exemplar(found: tally.Exemplar, value: float) -> Exemplar:
+def exemplar(found: Seen, value: float) -> Exemplar:
     """An exemplar as text."""
     trace = f"{found.trace_hi & (2**64 - 1):016x}{found.trace_lo & (2**64 - 1):016x}"
     return Exemplar(trace, f"{found.span & (2**64 - 1):016x}", value, found.time_ns / SECOND)
