@@ -31,10 +31,13 @@ DIRECTIVES = {
 LOOPS = (
     "exporter.account",
     "exporter.decode.protobuf",
+    "exporter.grain",
     "exporter.histogram",
     "exporter.pattern",
     "exporter.series",
     "exporter.tally",
+    "exporter.totals",
+    "exporter.window",
 )
 """Loops over bytes and numbers, where the optimiser earns its time. The others are calls of Python's objects."""
 FLAGS = ["-O2", "-g0"]

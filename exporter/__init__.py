@@ -11,6 +11,8 @@ HOT: Final = (
     "align",
     "measure",
     "histogram",
+    "grain",
+    "totals",
     "window",
     "judge",
     "account",

@@ -114,7 +114,7 @@ cdef class Panel:
     cdef int _answer(self, Py_ssize_t question, long long metric, Py_ssize_t start, Py_ssize_t count) except -1
     cpdef int enter(self, Py_ssize_t row) except -1
     @cython.locals(base=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, value=cython.longlong,
-                   error=cython.longlong, least=cython.longlong, most=cython.longlong)
+                   error=cython.longlong, least=cython.longlong, most=cython.longlong, place=cython.longlong)
     cpdef int rank(self, Py_ssize_t row, long long metric, long long slot, long long weight,
                    Additions additions) except -1
     @cython.locals(group=Group, code="long long[::1]", base=Py_ssize_t, inside=cython.longlong,

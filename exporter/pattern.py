@@ -122,7 +122,7 @@ class Rank:
         place, width = thresholds.index(self.objectives[slo, objective]), len(thresholds) + 1
         met = broken = 0
         for slot, amount in slots.items():
-            most, least = divmod(slot, width)
+            most, least = (slot, slot) if slot < width else divmod(slot - width, width)
             met += amount if most <= place else 0
             broken += amount if least > place else 0
         return sum(slots.values()), met, broken
@@ -508,7 +508,8 @@ class Panel:
                     most = least
                 elif value < BEYOND and error < BEYOND:
                     most = self.thresholds.below(start, end, value + error)
-            additions.put(self.ranks[at + 3], most * (end - start + 1) + least, weight)
+            place = least if most == least else (most + 1) * (end - start + 1) + least
+            additions.put(self.ranks[at + 3], place, weight)
             additions.put(self.ranks[at + 4], slot, weight)
 
     def pattern(self, place: int, row: int) -> int:

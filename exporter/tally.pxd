@@ -4,6 +4,7 @@ from exporter.account cimport Additions, Cells, Sums
 from exporter.histogram cimport own_slot
 from exporter.pattern cimport Group, Panel, Selection
 from exporter.series cimport Distribution, Edges, Series, count_value
+from exporter.window cimport Moment, Windows
 
 cdef Py_ssize_t PLAN_ROW
 cdef Py_ssize_t PUBLISHED
@@ -95,7 +96,7 @@ cdef class Tally:
     cdef public dict edges
     cdef list buckets
     cdef public tuple label_names
-    cdef public object windows
+    cdef public Windows windows
     cdef dict _slo_counts
     cdef dict _budgets
     cdef public dict values
@@ -130,7 +131,8 @@ cdef class Tally:
         self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows) except -1
     @cython.locals(row=Py_ssize_t)
     cdef int _depart(self, Plan plan, Py_ssize_t place, long long weight, long long now_ns) except -1
-    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, at_ns=cython.longlong, outcome=cython.longlong)
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, at_ns=cython.longlong, outcome=cython.longlong,
+                   moment=Moment)
     cdef int _end(
         self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows, long long ends,
         bint judged) except -1

@@ -497,7 +497,7 @@ class Tally:
 
     def _add_beyond(self, moment):  # type: ignore[no-untyped-def]
         for addition in self.additions.beyond:
-            moment.add(*addition)
+            moment.add_large(*addition)
 
     def _tokens(self, plan: Plan, place: int, weight: int) -> None:
         row, base = PLAN_ROW * place, WIDTH * place
