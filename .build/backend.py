@@ -29,13 +29,19 @@ DIRECTIVES = {
 """Cython's compiler directives, for every compiled module."""
 
 LOOPS = (
+LOOPS = (
+    "exporter.account",
     "exporter.decode.protobuf",
     "exporter.express",
     "exporter.grain",
+    "exporter.histogram",
     "exporter.join",
     "exporter.memo",
+    "exporter.pattern",
     "exporter.recognise",
     "exporter.script",
+    "exporter.series",
+    "exporter.tally",
     "exporter.totals",
     "exporter.window",
 )

@@ -3,6 +3,7 @@ cimport cython
 
 from exporter.join cimport Fingerprints, trace_key
 from exporter.script cimport Script
+from exporter.tally cimport Plan, Tally
 
 cdef unsigned long long SEED
 cdef unsigned long long ODD
@@ -48,7 +49,7 @@ cdef class Queue:
 
 cdef class Planned:
     cdef long long[::1] numbers
-    cdef readonly object plan
+    cdef readonly Plan plan
     cdef readonly long long epoch
 
 cdef class Act:
@@ -69,7 +70,8 @@ cdef class Shape:
     cdef readonly long long misses, hopeless
 
 cdef class Express:
-    cdef readonly object table, tally, plan, defer
+    cdef readonly Tally tally
+    cdef readonly object table, plan, defer
     cdef readonly bint replay
     cdef readonly Fingerprints fingerprints
     cdef readonly Py_ssize_t width, stride

@@ -24,6 +24,7 @@ from exporter import record
 from exporter.join import Fingerprints, Gathering, Table, seed, trace_key
 from exporter.record import MISSING
 from exporter.script import Script
+from exporter.tally import Plan, Tally
 from slo_rules.vocabulary import FATES
 
 VARYING: Final = (
@@ -219,7 +220,7 @@ class Queue:
 class Planned:
     """A plan (`exporter.tally`) and the labels that it is for."""
 
-    def __init__(self, numbers: tuple[int, ...], plan: Any, epoch: int) -> None:
+    def __init__(self, numbers: tuple[int, ...], plan: Plan, epoch: int) -> None:
         self.numbers = memoryview(array("q", numbers))
         self.plan = plan
         self.epoch = epoch
@@ -300,7 +301,7 @@ class Express:
     """The traces that wait to go the short way. Times are in the unit of the rows' SEEN."""
 
     def __init__(
-        self, table: Table, tally: Any, plan: Callable[[Act, tuple[int, ...]], Any],
+        self, table: Table, tally: Tally, plan: Callable[[Act, tuple[int, ...]], Plan],
         defer: Callable[[int, int, int, int], None] | None,
     ) -> None:  # fmt: skip
         """`plan` makes plans; `defer` is told when, in a replay, the request in a slot can be measured."""

@@ -37,7 +37,8 @@ from exporter.recording import Unusual
 from exporter.record import IGNORED, MISSING, UNRECOGNISED, WEIGHT_ONE
 from exporter.rehearse import rehearse
 from exporter.report import report
-from exporter.tally import Evaluations, Tally, ended_at
+from exporter.series import Evaluations
+from exporter.tally import Tally, ended_at
 from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.slo import SLO
 from slo_rules.units import SECOND_NS

@@ -1,0 +1,225 @@
+"""Where amounts are added up: flat arrays of signed 64-bit integers that grow, exact whatever is added.
+
+A sum that comes near the range of its cell is carried over into a Python integer, so it never wraps. Amounts that do
+not fit into a cell, such as those of a span that stands for a million million requests, go there at once.
+"""
+
+from array import array
+from collections.abc import Iterator
+from typing import Final
+
+from exporter.record import WEIGHT_ONE
+
+CARRY: Final = 1 << 61
+"""Beyond it a cell is carried over, so a cell and one more amount, which is no larger, fit into 63 bits."""
+MOST_FACTOR: Final = 1 << 41
+"""Factors up to it and as many whole requests as below are multiplied in place; 36 minutes in nanoseconds."""
+MOST_WHOLE: Final = 1 << 19
+MOST_WEIGHT: Final = 1 << 31
+"""Up to it an amount of tokens times a weight fits into a cell."""
+WHOLE_BITS: Final = WEIGHT_ONE.bit_length() - 1
+REST: Final = WEIGHT_ONE - 1
+NOWHERE: Final = 0
+"""The place of what has none yet."""
+ODD: Final = 0x9E3779B97F4A7C15
+MASK: Final = 2**64 - 1
+
+
+def zeros(count: int) -> memoryview:
+    """So many cells of nothing."""
+    return memoryview(array("q", bytes(8 * count)))
+
+
+class Cells:
+    """Blocks of cells, each known by its place. Place 0 is none."""
+
+    def __init__(self, count: int = 1024) -> None:
+        self.cells = zeros(count)
+        self.used = 1
+        self.free: dict[int, list[int]] = {}
+        """Places of blocks that were given back, by size."""
+        self.carried: dict[int, int] = {}
+
+    def allocate(self, size: int) -> int:
+        """The place of a new block of zeros."""
+        free = self.free.get(size)
+        if free:
+            return free.pop()
+        place = self.used
+        self.used += size
+        if self.used > len(self.cells):
+            grown = zeros(self.used + self.used // 2)
+            grown[: len(self.cells)] = self.cells
+            self.cells = grown
+        return place
+
+    def release(self, place: int, size: int) -> None:
+        """Take a block back."""
+        self.clear(place, size)
+        self.free.setdefault(size, []).append(place)
+
+    def clear(self, place: int, size: int) -> None:
+        """Make all cells of a block zero."""
+        for index in range(place, place + size):
+            self.cells[index] = 0
+        if self.carried:
+            for index in range(place, place + size):
+                self.carried.pop(index, None)
+
+    def gain(self, place: int, amount: int) -> None:
+        """Add an amount within the range of CARRY."""
+        total = self.cells[place] + amount
+        if -CARRY < total < CARRY:
+            self.cells[place] = total
+        else:
+            self.cells[place] = 0
+            self._carry(place, total)
+
+    def _carry(self, place: int, amount: int) -> None:
+        self.carried[place] = self.carried.get(place, 0) + amount
+
+    def gain_product(self, place: int, factor: int, weight: int) -> None:
+        """Add a factor, not negative, times a weight to the pair of cells at a place: whole requests, and the rest."""
+        whole = weight >> WHOLE_BITS
+        rest = weight & REST
+        if factor <= MOST_FACTOR and whole <= MOST_WHOLE:
+            self.gain(place, factor * whole)
+            if rest:
+                self.gain(place + 1, factor * rest)
+        else:
+            self._gain_beyond(place, factor, weight)
+
+    def _gain_beyond(self, place, factor, weight):  # type: ignore[no-untyped-def]
+        self.carried[place + 1] = self.carried.get(place + 1, 0) + factor * weight
+
+    def value(self, place: int) -> int:
+        """The sum in a cell."""
+        return self._exact(self.cells[place], self.carried.get(place))
+
+    def _exact(self, cell, carried):  # type: ignore[no-untyped-def]
+        return cell if carried is None else cell + carried
+
+    def product(self, place: int) -> int:
+        """The sum of products in a pair of cells."""
+        return self._scaled(self.value(place)) + self.value(place + 1)
+
+    def _scaled(self, whole):  # type: ignore[no-untyped-def]
+        return whole * WEIGHT_ONE
+
+    def share(self, source: int, target: int) -> None:
+        """Add what is in a cell to another, too."""
+        self.gain(target, self.cells[source])
+        if self.carried and source in self.carried:
+            self._carry(target, self.carried[source])
+
+    def take(self, place: int) -> int:
+        """What is in a cell, and leave nothing."""
+        amount = self.value(place)
+        self.clear(place, 1)
+        return amount
+
+
+class Sums:
+    """Amounts by a number that is not negative, in an open table: 32 bytes each or less when it has grown."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mask = 15
+        self.shift = 60
+        self.table = zeros(32)
+        self.carried: dict[int, int] = {}
+
+    def add(self, key: int, amount: int) -> None:
+        """Add an amount within the range of CARRY."""
+        place = self.place(key)
+        if not self.table[place]:
+            if 2 * self.count > self.mask:
+                self.grow()
+                place = self.place(key)
+            self.table[place] = key + 1
+            self.count += 1
+        total = self.table[place + 1] + amount
+        if -CARRY < total < CARRY:
+            self.table[place + 1] = total
+        else:
+            self.table[place + 1] = 0
+            self._carry(key, total)
+
+    def _carry(self, key: int, amount: int) -> None:
+        self.carried[key] = self.carried.get(key, 0) + amount
+
+    def place(self, key: int) -> int:
+        """Where the key is, or where it belongs."""
+        index = (key * ODD & MASK) >> self.shift
+        while self.table[2 * index] and self.table[2 * index] != key + 1:
+            index = (index + 1) & self.mask
+        return 2 * index
+
+    def grow(self) -> None:
+        """Twice the room."""
+        old = self.table
+        self.mask = 2 * self.mask + 1
+        self.shift -= 1
+        self.table = zeros(2 * (self.mask + 1))
+        for index in range(0, len(old), 2):
+            if old[index]:
+                place = self.place(old[index] - 1)
+                self.table[place] = old[index]
+                self.table[place + 1] = old[index + 1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.count = 0
+        self.mask = 15
+        self.shift = 60
+        self.table = zeros(32)
+        self.carried.clear()
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """The numbers with what was added to each, in no order."""
+        for index in range(0, len(self.table), 2):
+            if self.table[index]:
+                key = self.table[index] - 1
+                carried = self.carried.get(key)
+                yield key, self.table[index + 1] if carried is None else carried + self.table[index + 1]
+
+
+class Additions:
+    """What is to be added to the windows at one event time: series, slot, amount of each."""
+
+    def __init__(self) -> None:
+        self.cells = zeros(3 * 256)
+        self.count = 0
+        self.beyond: list[tuple[int, int, int]] = []
+        """Those whose amount does not fit into a cell."""
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self.count = 0
+        if self.beyond:
+            self.beyond.clear()
+
+    def put(self, series: int, slot: int, amount: int) -> None:
+        """Note one."""
+        at = 3 * self.count
+        if at >= len(self.cells):
+            self._grow()
+        self.cells[at] = series
+        self.cells[at + 1] = slot
+        self.cells[at + 2] = amount
+        self.count += 1
+
+    def put_product(self, series: int, slot: int, factor: int, weight: int) -> None:
+        """Note one whose amount is a number of tokens, not negative, times a weight."""
+        if factor <= MOST_WEIGHT and weight <= MOST_WEIGHT:
+            self.put(series, slot, factor * weight)
+        else:
+            self._put_beyond(series, slot, factor, weight)
+
+    def _put_beyond(self, series, slot, factor, weight):  # type: ignore[no-untyped-def]
+        self.beyond.append((series, slot, factor * weight))
+
+    def _grow(self) -> None:
+        grown = zeros(2 * len(self.cells))
+        grown[: len(self.cells)] = self.cells
+        self.cells = grown

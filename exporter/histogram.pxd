@@ -1,0 +1,9 @@
+# Types for the compiled build; histogram.py is the program.
+cimport cython
+
+cdef long long OWN_HALF_BITS
+cdef long long LONGEST_NS
+cdef long long TOP
+
+@cython.locals(value=cython.longlong, rest=cython.longlong, shift=cython.longlong)
+cpdef long long own_slot(long long duration_ns) except? -1
