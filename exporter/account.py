@@ -48,7 +48,7 @@ class Cells:
         place = self.used
         self.used += size
         if self.used > len(self.cells):
-            grown = zeros(self.used + self.used // 2)
+            grown = zeros(self.used + self.used // 4)
             grown[: len(self.cells)] = self.cells
             self.cells = grown
         return place

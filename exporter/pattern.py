@@ -133,7 +133,6 @@ class Kind(NamedTuple):
 
     slo: str
     judgement: Judgement
-    slot: int
     place: int
 
 
@@ -143,7 +142,7 @@ class Group:
     def __init__(self, boundary: str, number: int, cells: Cells) -> None:
         self.boundary = boundary
         self.number = number
-        """Window series: two slots of each pattern, requests and their output tokens."""
+        """Window series: two slots of each verdict, requests and their output tokens."""
         self.cells = cells
         self.slos: list[SLO] = []
         self.limits: dict[tuple[int, str], set[int]] = {}
@@ -153,8 +152,11 @@ class Group:
         self.judgements: list[tuple[Judgement, ...]] = []
         self.kinds: list[Kind] = []
         self._kind_numbers: dict[tuple[str, Judgement], int] = {}
+        self.verdicts: list[tuple[int, ...]] = []
+        """By SLO, the slot in which all patterns with this verdict are counted."""
+        self._verdict_numbers: dict[tuple[int, ...], int] = {}
         self.pending = Sums()
-        """By second and pattern, for the budgets."""
+        """By second and verdict, for the budgets."""
         self.budgeted = False
 
     def takes(self, slo: SLO, schedules: Sequence[int]) -> bool:
@@ -189,6 +191,7 @@ class Group:
         self.code = zeros(self.width)
         self.codes = zeros(16 * self.width)
         self.blocks = zeros(16)
+        self.verdict_of = zeros(16)
         self.judged_as = zeros(16 * len(self.slos))
         self.mask = 31
         self.index = zeros(32)
@@ -229,6 +232,10 @@ class Group:
         self.judgements.append(judgements)
         for place, (slo, judgement) in enumerate(zip(self.slos, judgements, strict=True)):
             self.judged_as[pattern * len(self.slos) + place] = self._kind(slo.name, judgement)
+        verdict = tuple(slot_of(judgement) for judgement in judgements)
+        self.verdict_of[pattern] = self._verdict_numbers.setdefault(verdict, len(self.verdicts))
+        if self.verdict_of[pattern] == len(self.verdicts):
+            self.verdicts.append(verdict)
         self._enter(pattern)
         return pattern
 
@@ -236,12 +243,12 @@ class Group:
         number = self._kind_numbers.get((slo, judgement))
         if number is None:
             number = self._kind_numbers[slo, judgement] = len(self.kinds)
-            self.kinds.append(Kind(slo, judgement, slot_of(judgement), self.cells.allocate(PATTERN_CELLS)))
+            self.kinds.append(Kind(slo, judgement, self.cells.allocate(PATTERN_CELLS)))
         return number
 
     def _make_room(self) -> None:
         if self.count == len(self.blocks):
-            for name, width in (("codes", self.width), ("blocks", 1), ("judged_as", len(self.slos))):
+            for name, width in (("codes", self.width), ("blocks", 1), ("verdict_of", 1), ("judged_as", len(self.slos))):
                 grown = zeros(2 * self.count * width)
                 grown[: self.count * width] = getattr(self, name)
                 setattr(self, name, grown)
@@ -293,11 +300,9 @@ class Group:
     def settle_budgets(self) -> Iterator[tuple[str, int, int, int]]:
         """What was counted since this was asked last: SLO, second, good and bad."""
         counts: dict[tuple[int, int], list[int]] = {}
-        slos = len(self.slos)
         for key, weight in self.pending.items():
-            second, pattern = divmod(key, MOST_PATTERNS)
-            for place in range(slos):
-                slot = self.kinds[self.judged_as[pattern * slos + place]].slot
+            second, verdict = divmod(key, MOST_PATTERNS)
+            for place, slot in enumerate(self.verdicts[verdict]):
                 if slot in (GOOD, BAD):
                     counts.setdefault((place, second), [0, 0])[slot] += weight
         self.pending.clear()
@@ -306,10 +311,10 @@ class Group:
 
     def read(self, slots: Mapping[int, int], slo: str, into: Counter[int]) -> None:
         """Add what is in the slots of its window series to those of an SLO."""
-        place, slos = self.places[slo], len(self.slos)
+        place = self.places[slo]
         for key, amount in slots.items():
-            pattern, output = divmod(key, 2)
-            slot = self.kinds[self.judged_as[pattern * slos + place]].slot
+            verdict, output = divmod(key, 2)
+            slot = self.verdicts[verdict][place]
             into[ENDED_OUTPUT if output else ENDED] += amount
             if not output and slot != NEITHER:
                 into[slot] += amount

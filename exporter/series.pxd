@@ -1,12 +1,13 @@
 # Types for the compiled build; series.py is the program.
 cimport cython
-from exporter.account cimport Cells, Sums
+from exporter.account cimport Cells
 from exporter.histogram cimport own_slot
 
 cdef int SLOT_GROUP_BITS
 cdef Py_ssize_t H_CHANGES
 cdef Py_ssize_t H_BUCKETS
 cdef Py_ssize_t H_BUCKET
+cdef Py_ssize_t MORE_SLOTS
 
 @cython.final
 cdef class Edges:
@@ -26,10 +27,11 @@ cpdef int count_value(
 
 @cython.final
 cdef class Distribution:
-    cdef public Sums sums
-    cdef public Cells total
-    cdef public long long largest
+    cdef Cells cells
+    cdef Py_ssize_t place
+    cdef long long largest
 
+    @cython.locals(at=Py_ssize_t)
     cpdef int add(self, long long value_ns, long long slot, long long weight) except -1
 
 @cython.final

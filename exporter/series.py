@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from exporter.account import Cells, Sums, zeros
+from exporter.account import Cells, zeros
 from exporter.histogram import TOP_SLOT, least_ns, own_slot
 from slo_rules.slo import SLO, Objective
 from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, METRICS, OUTCOMES, PHASES
@@ -29,6 +29,9 @@ EVALUATION_EDGES_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 
 TOKENS: Final = ("input", "cached", "output", "items")
 GROUP_BITS: Final = 5
 """Slots whose first bucket is known together: 3 % of a value, which holds one edge at most, if thresholds are apart."""
+
+MORE_SLOTS: Final = 1024
+"""By which a distribution grows: a factor of two in its values."""
 
 # A histogram: the sum (a pair), its mark of change, then its buckets, each the count and the newest request in it.
 SUM, CHANGES, BUCKETS = 0, 2, 3
@@ -180,33 +183,37 @@ class Distribution:
     """Everything since the start of one metric at one boundary, for the report."""
 
     def __init__(self) -> None:
-        self.sums = Sums()
-        """By slot of the layout."""
-        self.total = Cells(3)
-        """A pair of cells at place 1: the sum of the values."""
+        self.cells = Cells(1024)
+        """The sum of the values (a pair of cells), then the counts by slot of the layout, as far as there are any."""
+        self.place = self.cells.allocate(2)
         self.largest = 0
 
     def add(self, value_ns: int, slot: int, weight: int) -> None:
         """Count one value, whose slot in the layout is known."""
-        self.sums.add(slot, weight)
-        self.total.gain_product(1, value_ns, weight)
+        at = self.place + 2 + slot
+        if at >= self.cells.used:
+            self.cells.allocate(at + MORE_SLOTS - self.cells.used)
+        self.cells.gain(at, weight)
+        self.cells.gain_product(self.place, value_ns, weight)
         if value_ns > self.largest:
             self.largest = value_ns
 
     @property
     def slots(self) -> dict[int, int]:
         """Counts by slot."""
-        return dict(self.sums.items())
+        first = self.place + 2
+        counts = ((place - first, self.cells.value(place)) for place in range(first, self.cells.used))
+        return {slot: count for slot, count in counts if count}
 
     @property
     def count(self) -> int:
         """Of all values."""
-        return sum(amount for _, amount in self.sums.items())
+        return sum(self.slots.values())
 
     @property
     def sum(self) -> int:
         """Of the values, times their weights."""
-        return self.total.product(1)
+        return self.cells.product(self.place)
 
     @property
     def largest_ns(self) -> int:

@@ -154,5 +154,5 @@ cdef class Tally:
     cdef int _sample(
         self, Plan plan, Py_ssize_t place, Py_ssize_t value, long long ns, long long slot, long long weight) except -1
     @cython.locals(base=Py_ssize_t, output=cython.longlong, place=Py_ssize_t, pattern=Py_ssize_t, group=Group,
-                   block=Py_ssize_t, at=Py_ssize_t)
+                   block=Py_ssize_t, at=Py_ssize_t, verdict=cython.longlong)
     cdef int _judge(self, Panel panel, Py_ssize_t row, long long weight) except -1

@@ -95,7 +95,7 @@ MAX_LIMITS: Final = 10_000
 MAX_PLANS: Final = 50_000
 """Combinations of labels and boundaries for which it is remembered how to count."""
 MAX_PENDING: Final = 100_000
-"""Seconds and patterns that wait to be put into budgets where nobody reads."""
+"""Seconds and verdicts that wait to be put into budgets where nobody reads."""
 RETIRED_NS: Final = 600_000_000_000
 """How much longer than the longest window patterns are kept that count no more."""
 END_TO_END: Final = "end_to_end"
@@ -637,11 +637,12 @@ class Tally:
             self.cells.cells[at + 1] = self.sheet[base + TRACE_LO]
             self.cells.cells[at + 2] = self.sheet[base + SPAN]
             self.cells.cells[at + 3] = self.sheet[base + ENDED_CELL]
-            self.additions.put(group.number, 2 * pattern, weight)
+            verdict = group.verdict_of[pattern]
+            self.additions.put(group.number, 2 * verdict, weight)
             if output:
-                self.additions.put_product(group.number, 2 * pattern + 1, output, weight)
+                self.additions.put_product(group.number, 2 * verdict + 1, output, weight)
             if group.budgeted:
-                group.pending.add(self.sheet[base + ENDED_CELL] // SECOND * PATTERNS + pattern, weight)
+                group.pending.add(self.sheet[base + ENDED_CELL] // SECOND * PATTERNS + verdict, weight)
                 if group.pending.count > MAX_PENDING:
                     self._settle_budgets()
 
