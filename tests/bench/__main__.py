@@ -39,6 +39,10 @@ OUTSIDE: Final[dict[str, Case]] = {
     "grpc": outside.over("grpc"),
     "http": outside.over("http"),
     "gzip": outside.over("gzip"),
+    "scrape": outside.scrape,
+    "memory": outside.memory,
+    "start": outside.start,
+    "replay": outside.replay,
 }
 CASES: Final = INSIDE | OUTSIDE
 
