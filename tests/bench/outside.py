@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -153,6 +154,26 @@ def _scraped(exporter: Exporter) -> tuple[float, float]:
     with Prober(exporter.ports["http"]) as prober:
         helper("reader", exporter.metrics_url)
     return cpu_ms, prober.longest_ms
+
+
+def stall(options: Options) -> Iterator[Figure]:
+    """The longest that anybody waits while spans come and windows are evaluated, with 1,000 series and 100 SLOs."""
+    part_s = 1 if options.quick else 6
+    per_s = 100 if options.quick else 10_000 // SPANS
+    mix = Mix(
+        per_s * part_s * (options.rounds + 4), models=models_of(1_000), requests_per_s=per_s, under_way=5 * per_s,
+        grace_ms=10_000, epoch_ns=0,
+    )  # fmt: skip
+    with receivers.exporter(mix, 100, delay_ms=0) as exporter, ThreadPoolExecutor() as pool:
+        sending = pool.submit(exporter.send, mix, "grpc", speed=1)
+        time.sleep(3 * part_s)
+        longest = []
+        for _ in range(options.rounds):
+            with Prober(exporter.ports["http"]) as prober:
+                time.sleep(part_s)
+            longest.append(prober.longest_ms)
+        sending.result()
+    yield Figure("stall", "longest wait of a sender at 10,000 spans a second", tuple(longest), "ms", at_most=20)
 
 
 def start(options: Options) -> Iterator[Figure]:
