@@ -5,7 +5,8 @@
     python .ci/readme.py --check    changes nothing, and fails with the difference if there is one
 
 Tables stand between `<!-- begin NAME -->` and `<!-- end NAME -->`. Settings are the dataclasses of exporter/config.py,
-each explained by the docstring under its field; families are those of slo_rules/families.py.
+each explained by the docstring under its field; families are those of slo_rules/families.py; speed is what
+`python -m tests.bench --json tests/bench/results.json` measured last.
 
 Examples are ```console blocks: lines that begin with `$ ` are run by bash, and what each prints stands below it. All
 of them share one folder, in order. A file that they need is a block whose first line is `# file: NAME`. Blocks with
@@ -16,6 +17,7 @@ import ast
 import dataclasses
 import difflib
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -35,6 +37,7 @@ from exporter import config  # noqa: E402
 from slo_rules.burn import BurnWindow  # noqa: E402
 from slo_rules.families import FAMILIES, OF_REQUESTS, FamilySpec  # noqa: E402
 from slo_rules.units import format_decimal, format_duration, format_size  # noqa: E402
+from tests.bench.figures import COLUMNS, cells  # noqa: E402
 
 README = ROOT / "README.md"
 
@@ -151,7 +154,22 @@ def _labels(family: FamilySpec) -> str:
     return ", ".join(["*B*", *family.labels[len(OF_REQUESTS) :]])
 
 
-TABLES = {"settings": settings_table, "families": families_table}
+# Speed.
+
+
+def speed_table() -> str:
+    """The figures that were measured last, and how."""
+    results = json.loads((ROOT / "tests" / "bench" / "results.json").read_text(encoding="utf-8"))
+    how = (
+        f"{results['date']}, commit {results['commit']}, {'compiled' if results['compiled'] else 'not compiled'}, "
+        f"Python {results['python']}, {results['machine']}: `{results['command']}`"
+    )
+    rows = [f"| {' | '.join(cells(figure))} |" for figure in results["figures"]]
+    head = [f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
+    return "\n".join([how, "", *head, *rows])
+
+
+TABLES = {"settings": settings_table, "families": families_table, "speed": speed_table}
 
 
 def with_tables(text: str) -> str:

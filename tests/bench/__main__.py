@@ -39,6 +39,11 @@ OUTSIDE: Final[dict[str, Case]] = {
     "grpc": outside.over("grpc"),
     "http": outside.over("http"),
     "gzip": outside.over("gzip"),
+    "stall": outside.stall,
+    "scrape": outside.scrape,
+    "memory": outside.memory,
+    "start": outside.start,
+    "replay": outside.replay,
 }
 CASES: Final = INSIDE | OUTSIDE
 

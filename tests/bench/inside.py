@@ -229,7 +229,7 @@ def tick(options: Options) -> Iterator[Figure]:
 
 def captures(options: Options) -> Iterator[Figure]:
     """The pipeline against protobuf's parse on bodies of real servers."""
-    copies = 2 if options.quick else 20
+    copies = 1 if options.quick else 6
     bodies = list(recorded.bodies(copies * options.rounds, Mix(0).epoch_ns))
     fed = Fed(subject.pipeline(Mix(0), SLOS))
     share = len(bodies) // options.rounds

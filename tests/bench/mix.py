@@ -1,7 +1,7 @@
 """Synthetic OTLP bodies: three spans of each request, in the order in which they would come.
 
 A job enters a Celery queue, and its span comes at once; a worker takes it through Envoy to vLLM, whose spans come when
-the answer has ended, out of step by some hundred places. Ids, times, token counts, models and statuses differ from
+the answer has ended, somewhat out of step. Ids, times, token counts, models and statuses differ from
 request to request and are the same in every run with the same seed, but for the epoch.
 
 Bodies are made by copying one template per kind of span as often as needed and writing columns into the copies: all
@@ -30,8 +30,8 @@ UNDER_WAY: Final = 10_000
 MEAN_LIFE_S: Final = 5.0
 
 _QUEUE, _GATEWAY, _ENGINE = range(3)
-_JITTER: Final = 300
-"""How many places late a span of an ended request may come."""
+_JITTER_S: Final = 0.003
+"""How late a span of an ended request may come."""
 _INSTANCES: Final = np.array([2, 2, 4])
 _FIRST_SENDER: Final = np.array([0, 2, 4])
 _HOSTS: Final = ("gateway", "gateway", "gpu")
@@ -93,7 +93,7 @@ class Mix:
         arrived = np.arange(self.requests, dtype=np.float64)
         ended = arrived + self._drawn.places
         rng = np.random.default_rng(self.seed + 1)
-        late = rng.uniform(0, _JITTER, (2, self.requests))
+        late = rng.uniform(0, _JITTER_S * self.requests_per_s, (2, self.requests))
         places = np.stack([arrived, ended + late[0], ended + late[1]], axis=1).ravel()
         order = np.argsort(places, kind="stable")
         return order, places[order]

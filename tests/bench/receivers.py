@@ -24,10 +24,10 @@ class Receiver:
     process: int
     ports: dict[str, int]
 
-    def send(self, mix: Mix, transport: Transport, speed: float = 0) -> Sent:
+    def send(self, mix: Mix, transport: Transport, *, speed: float = 0, bodies: int = 0) -> Sent:
         """Send it a mix, from another process."""
         way: Literal["grpc", "http"] = "grpc" if transport == "grpc" else "http"
-        sending = Sending(mix, way, self.ports[way], self.process, transport == "gzip", speed)
+        sending = Sending(mix, way, self.ports[way], self.process, transport == "gzip", bodies, speed)
         return Sent(**json.loads(helper("sender", sending.as_json())))
 
     @property
@@ -62,14 +62,16 @@ class Exporter(Receiver):
 
 
 @contextmanager
-def exporter(mix: Mix, slo_count: int, module: Sequence[str] = ("exporter", "serve")) -> Iterator[Exporter]:
+def exporter(
+    mix: Mix, slo_count: int, program: Sequence[str] = ("exporter", "serve"), delay_ms: int = 20_000
+) -> Iterator[Exporter]:
     """`goodput-exporter serve`, with settings for a mix."""
     ports = {name: free_port() for name in ("grpc", "http", "web")}
     with TemporaryDirectory() as folder:
         config, slos = Path(folder, "config.yaml"), Path(folder, "slo.yaml")
-        config.write_text(subject.config_file(mix, **ports), encoding="utf-8")
+        config.write_text(subject.config_file(mix, delay_ms, **ports), encoding="utf-8")
         slos.write_text(subject.slo_file(slo_count, mix.models), encoding="utf-8")
-        command = [sys.executable, "-m", *module, "--config.file", str(config)]
+        command = [sys.executable, "-m", *program, "--config.file", str(config)]
         command += ["--slo.file", str(slos)] if slo_count else []
         ready = f"http://127.0.0.1:{ports['web']}/-/ready"
         with running(command, lambda: fetch(ready) is not None, Path(folder, "log")) as process:

@@ -37,11 +37,11 @@ def bodies(copies: int, epoch_ns: int) -> Iterator[Body]:
 
 def _sorted_by_time(folder: Path) -> list[tuple[int, bytes]]:
     """When each body of a capture arrived, and the body."""
-    found = []
+    file, found = _file(folder), []
     for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         if entry["file"] == "traces.pb":
-            content = _file(folder)[entry["offset"] :][: entry["length"]]
+            content = file[entry["offset"] :][: entry["length"]]
             plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
             found.append((entry["arrived_unix_nano"], plain))
     return sorted(found)

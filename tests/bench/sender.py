@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal
 
 import grpc
@@ -40,6 +41,8 @@ class Sending:
     server: int
     """The receiver's process."""
     gzip: bool = False
+    bodies: int = 0
+    """Only so many, if not 0."""
     speed: float = 0
     """How fast the mix's own time goes by; 0 sends as fast as the receiver takes it."""
 
@@ -82,27 +85,27 @@ class Refused(Exception):
 
 def send(sending: Sending) -> Sent:
     """Send all bodies of the mix. Raises Refused."""
-    ways = {"grpc": _grpc, "http": _http}
     bodies = _paced(sending) if sending.speed else _ready(sending)
     lock, marks = threading.Lock(), []
 
     def mark() -> None:
         marks.append((time.perf_counter(), time.process_time(), cpu_s(sending.server)))
 
-    numbered = enumerate(bodies)
+    numbered = enumerate(islice(bodies, sending.bodies or None))
     spans = [0]
 
     def work() -> None:
-        post = ways[sending.transport](sending)
+        post = poster(sending.transport, sending.port, gzipped=sending.gzip)
         while True:
             with lock:
                 number, body = next(numbered, (-1, None))
                 if body is None:
                     return
-                if number == sending.mix.whole_from:
+                if number in (0, sending.mix.whole_from):
+                    marks.clear()
                     mark()
-                if marks:
-                    spans[0] += body.spans
+                    spans[0] = 0
+                spans[0] += body.spans
             post(body.content)
 
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
@@ -115,17 +118,16 @@ def send(sending: Sending) -> Sent:
 
 def _ready(sending: Sending) -> Iterator[Body]:
     """All of them at once, so that only sending takes time."""
-    made = [_packed(body, sending.gzip) for body in _from_now(sending.mix).bodies()]
-    return iter(made)
+    made = islice(_from_now(sending.mix).bodies(), sending.bodies or None)
+    return iter([_packed(body, sending.gzip) for body in made])
 
 
 def _paced(sending: Sending) -> Iterator[Body]:
     """Each when it is due."""
     mix = _from_now(sending.mix)
-    begun = time.perf_counter()
     for body in mix.bodies():
-        due_s = (body.now_ns - mix.epoch_ns) / 1e9 / sending.speed
-        time.sleep(max(0.0, begun + due_s - time.perf_counter()))
+        due_ns = mix.epoch_ns + (body.now_ns - mix.epoch_ns) / sending.speed
+        time.sleep(max(0.0, (due_ns - time.time_ns()) / 1e9))
         yield _packed(body, sending.gzip)
 
 
@@ -137,8 +139,13 @@ def _packed(body: Body, gzipped: bool) -> Body:
     return body._replace(content=gzip.compress(body.content, GZIP_LEVEL)) if gzipped else body
 
 
-def _grpc(sending: Sending) -> Callable[[bytes], None]:
-    channel = grpc.insecure_channel(f"127.0.0.1:{sending.port}", [("grpc.use_local_subchannel_pool", 1)])
+def poster(transport: Literal["grpc", "http"], port: int, *, gzipped: bool = False) -> Callable[[bytes], None]:
+    """What sends one body over a connection of its own and waits for the answer; raises Refused."""
+    return _over_grpc(port) if transport == "grpc" else _over_http(port, gzipped)
+
+
+def _over_grpc(port: int) -> Callable[[bytes], None]:
+    channel = grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)])
     call = channel.unary_unary(EXPORT)
 
     def post(body: bytes) -> None:
@@ -147,11 +154,11 @@ def _grpc(sending: Sending) -> Callable[[bytes], None]:
     return post
 
 
-def _http(sending: Sending) -> Callable[[bytes], None]:
-    """Blocking sockets: a client library costs more than the receiver."""
-    connection = socket.create_connection(("127.0.0.1", sending.port))
+def _over_http(port: int, gzipped: bool) -> Callable[[bytes], None]:
+    """By hand: a client library costs more than the receiver."""
+    connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    coding = "Content-Encoding: gzip\r\n" if sending.gzip else ""
+    coding = "Content-Encoding: gzip\r\n" if gzipped else ""
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n{coding}Content-Length: "
 
     def post(body: bytes) -> None:

@@ -54,11 +54,11 @@ def slos(count: int, models: int = 4) -> Sequence[SLO]:
     return found
 
 
-def config_file(mix: Mix, *, grpc: int, http: int, web: int) -> str:
-    """The text of the configuration file, with ports of loopback."""
+def config_file(mix: Mix, delay_ms: int, *, grpc: int, http: int, web: int) -> str:
+    """The text of the configuration file, with ports of loopback, and how far windows lag behind."""
     return (
         f'receive: {{grpc: "127.0.0.1:{grpc}", http: "127.0.0.1:{http}"}}\nweb: {{listen: "127.0.0.1:{web}"}}\n'
-        f"join: {{grace: {mix.grace_ms}ms, max_open: {MAX_OPEN}}}\n"
+        f"windows: {{delay: {delay_ms}ms}}\njoin: {{grace: {mix.grace_ms}ms, max_open: {MAX_OPEN}}}\n"
         f"limits: {{label_values: {MAX_VALUES}, series: {MAX_VALUES}}}\n"
     )
 
