@@ -29,7 +29,6 @@ DIRECTIVES = {
 """Cython's compiler directives, for every compiled module."""
 
 LOOPS = (
-LOOPS = (
     "exporter.account",
     "exporter.decode.protobuf",
     "exporter.express",

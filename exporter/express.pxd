@@ -113,7 +113,7 @@ cdef class Express:
     @cython.locals(time="long long", slot="long long")
     cdef long long next_slot(self) except -2
     @cython.locals(handed=Py_ssize_t, slot="long long")
-    cpdef bint seal(self, long long now, Py_ssize_t most) except *
+    cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except *
     @cython.locals(at=Py_ssize_t, due="long long", expiry="long long", shape=Shape, act=Act)
     cdef bint seal_slot(self, Py_ssize_t slot, long long now) except -1
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t)

@@ -617,10 +617,13 @@ class Express:
 
     # Out.
 
-    def seal(self, now: int, most: int) -> bool:
-        """Count the requests whose newest span is old enough, or hand over up to `most`; whether there are more."""
+    def seal(self, now: int, until: int, most: int) -> bool:
+        """Count the requests whose newest span is old enough at `now`, of those to be looked at by `until`.
+
+        Hands over up to `most`; whether there are more.
+        """
         handed = 0
-        while self.queue.first() <= now:
+        while self.queue.first() <= until:
             if handed >= most:
                 return True
             slot = self.next_slot()

@@ -314,9 +314,14 @@ class Table:
 
     # Out.
 
-    def seal(self, now: int) -> Iterator[Path]:
-        """The requests whose newest span is `grace` old at `now`."""
-        while self.heap and self.heap[0][0] <= now:
+    @property
+    def first_due(self) -> int:
+        """When something is to be looked at next; NEVER where nothing waits."""
+        return self.heap[0][0] if self.heap else NEVER
+
+    def seal(self, now: int, until: int | None = None) -> Iterator[Path]:
+        """The requests whose newest span is `grace` old at `now`, of those that were to be looked at by `until`."""
+        while self.first_due <= (now if until is None else until):
             due, _, gathering = heapq.heappop(self.heap)
             if gathering.due == due:
                 gathering.due = NEVER

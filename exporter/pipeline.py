@@ -55,7 +55,7 @@ MAX_ROUTES: Final = 10_000
 DUE_AT_ONCE: Final = 500
 """Requests in flight that are looked at in one go for having missed a limit: if a server hangs all are due at once."""
 HANDED_AT_ONCE: Final = 64
-"""Traces that go the general way before it is tried to learn from them."""
+"""Traces that go the general way at the end of input before it is tried to learn from them."""
 MESSAGES: Final = 3
 """Refused spans that are spelt out to their sender; the rest are counted."""
 
@@ -353,7 +353,7 @@ class Pipeline:
     def _advance(self, now_ns: int) -> None:
         """Seal what is ripe."""
         self.now_ns = self.tally.now_ns = self.newest_ns if self.replay else now_ns
-        self._seal(self.now_ns, self.table.seal)
+        self._seal(self.now_ns)
         for path in self.table.evict(self.express):
             self._resolve(path)
         self.express.forget()
@@ -363,15 +363,15 @@ class Pipeline:
         for flight in islice(self.tally.flights.due(now_ns), DUE_AT_ONCE):
             self.tally.watch(flight, now_ns, in_windows=self._recent)
 
-    def _seal(self, now_ns: int, give_out: Callable[[int], Iterable[Path]]) -> None:
-        """Seal what waits in `express`, and what `give_out` takes from the table."""
-        more = True
-        while more:
-            more = self.express.seal(now_ns, HANDED_AT_ONCE)
-            for path in give_out(now_ns):
+    def _seal(self, now_ns: int) -> None:
+        """Seal what is due in `express` and in the table, in the order in which it is due."""
+        express, table = self.express, self.table
+        while min(express.queue.first(), table.first_due) <= now_ns:
+            express.seal(now_ns, min(now_ns, table.first_due), 1)
+            for path in table.seal(now_ns, min(now_ns, express.queue.first())):
                 self._resolve(path)
             self._rehearse()
-            self.express.forget()
+            express.forget()
 
     def _rehearse(self) -> None:
         """Learn the short way for requests that came the general way."""
@@ -410,7 +410,13 @@ class Pipeline:
     def seal_all(self, now_ns: int) -> None:
         """Seal what still waits for spans: no more will come."""
         self._advance(now_ns)
-        self._seal(NEVER - 1, lambda _: self.table.finish())
+        more = True
+        while more:
+            more = self.express.seal(NEVER - 1, NEVER - 1, HANDED_AT_ONCE)
+            for path in self.table.finish():
+                self._resolve(path)
+            self._rehearse()
+            self.express.forget()
 
     def finish(self) -> None:
         """End of the input of a replay."""
