@@ -83,6 +83,7 @@ cdef inline long long mixed(const unsigned char *data, Py_ssize_t at, Py_ssize_t
             part = (part << 8) | here[place]
             place += 1
     number = (number ^ part) * 0x9E3779B97F4A7C15ULL
+    number = (number ^ (number >> 32)) * 0x9E3779B97F4A7C15ULL  # the highest bytes must reach the lowest bits
     return <long long>((number ^ (number >> 32)) & 0x3FFFFFFFFFFFFFFFULL)
 
 
@@ -90,6 +91,10 @@ cdef inline void copied(unsigned char[::1] rows, Py_ssize_t to, const unsigned c
                         Py_ssize_t size) noexcept:
     if size > 0:
         memcpy(&rows[to], data + at, size)
+
+
+cdef inline void put(long long *rows, Py_ssize_t to, const long long *others, Py_ssize_t at, Py_ssize_t size) noexcept:
+    memcpy(rows + to, others + at, size * sizeof(long long))
 
 
 cdef inline double double_of(long long bits) noexcept:

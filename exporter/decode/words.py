@@ -45,6 +45,11 @@ def copied(rows: bytearray, to: int, data: bytes, at: int, size: int) -> None:
     rows[to : to + size] = data[at : at + size]
 
 
+def put(rows: "memoryview[int]", to: int, others: "memoryview[int]", at: int, size: int) -> None:
+    """Copy `size` cells."""
+    rows[to : to + size] = others[at : at + size]
+
+
 def double_of(bits: int) -> float:
     """The double whose bits these are."""
     return float(struct.unpack("<d", struct.pack("<q", bits))[0])
