@@ -5,7 +5,15 @@ from libc.stdint cimport int64_t
 cimport exporter.decode.words as words
 
 cdef Py_ssize_t TRIES
+cdef Py_ssize_t MARK
+cdef Py_ssize_t KEY
+cdef Py_ssize_t HEAD
+cdef Py_ssize_t TAIL
+cdef Py_ssize_t ANSWER
+cdef Py_ssize_t SECOND
+cdef Py_ssize_t TEXT
 cdef Py_ssize_t ENTRY
+cdef Py_ssize_t SHORT
 cdef long long SIZES
 
 @cython.final
@@ -32,6 +40,8 @@ cdef class Memo:
     @cython.locals(entries="long long *", key=cython.longlong, entry=Py_ssize_t)
     cdef inline int64_t ask(self, int64_t question, const unsigned char *data, Py_ssize_t at,
                             Py_ssize_t size) except? -77
+    @cython.locals(entries="long long *")
+    cdef inline bint holds(self, Py_ssize_t entry, const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept
     @cython.locals(entries="long long *", mark=cython.longlong, key=cython.longlong, place=Py_ssize_t,
                    entry=Py_ssize_t, known=cython.bint, _=Py_ssize_t)
     cdef int64_t look_up(self, int64_t question, const unsigned char *data, Py_ssize_t at, Py_ssize_t size) except? -77

@@ -13,8 +13,11 @@ import exporter.decode.words as words
 
 TRIES = 32
 """Places that are looked at, so that texts which are chosen to meet in one place cost no more than unknown ones."""
-ENTRY = 5
-"""Cells of an entry: the mark of the text, the question with the size of the text, where it stands, the two answers."""
+MARK, KEY, HEAD, TAIL, ANSWER, SECOND, TEXT = range(7)
+"""Cells of an entry: a number of the text, the question with its size, its first and last 8 bytes, the two answers, and
+where it stands if these are not all of it. So most texts are found in one line of the cache."""
+SHORT = 16
+ENTRY = 8
 SIZES = 1 << 40
 """More than the size of any text."""
 
@@ -25,7 +28,7 @@ Answer = Callable[[str], int | tuple[int, int]]
 class Memo:
     """What has been answered. Questions are numbered by their place in `answers`, of which there is one at least.
 
-    `entries`: answers that are remembered, a power of two; `room`: bytes of all remembered texts; `longest`: of one.
+    `entries`: answers that are remembered, a power of two; `room`: bytes of all longer texts; `longest`: of one.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Memo:
     def forget(self) -> None:
         """Ask everything anew."""
         for place in range(self.mask + 1):
-            self.entries[ENTRY * place] = self.entries[ENTRY * place + 1] = 0
+            self.entries[ENTRY * place + MARK] = self.entries[ENTRY * place + KEY] = 0
         self.used = self.count = 0
 
     def answer(self, question: int, text: str) -> int:
@@ -63,10 +66,17 @@ class Memo:
         entries = self.entries
         key = (question + 1) * SIZES + size
         entry = self.latest[question]  # texts often follow themselves
-        if entries[entry + 1] == key and words.same(self.texts, entries[entry + 2], data, at, size):
-            self.second = entries[entry + 4]
-            return entries[entry + 3]
+        if entries[entry + KEY] == key and self.holds(entry, data, at, size):
+            self.second = entries[entry + SECOND]
+            return entries[entry + ANSWER]
         return self.look_up(question, data, at, size)
+
+    def holds(self, entry: int, data: bytes, at: int, size: int) -> bool:
+        """Whether an entry of a text of this size is of this text."""
+        entries = self.entries
+        if entries[entry + HEAD] != words.head(data, at, size) or entries[entry + TAIL] != words.tail(data, at, size):
+            return False
+        return size <= SHORT or words.same(self.texts, entries[entry + TEXT], data, at, size)
 
     def look_up(self, question: int, data: bytes, at: int, size: int) -> int:
         """The same by the table."""
@@ -78,13 +88,13 @@ class Memo:
         place = mark & self.mask
         for _ in range(TRIES):
             entry = ENTRY * place
-            if entries[entry] == 0:
+            if entries[entry + MARK] == 0:
                 break
-            known = entries[entry] == mark and entries[entry + 1] == key
-            if known and words.same(self.texts, entries[entry + 2], data, at, size):
+            known = entries[entry + MARK] == mark and entries[entry + KEY] == key
+            if known and self.holds(entry, data, at, size):
                 self.latest[question] = entry
-                self.second = entries[entry + 4]
-                return entries[entry + 3]
+                self.second = entries[entry + SECOND]
+                return entries[entry + ANSWER]
             place = (place + 1) & self.mask
         return self.learn(question, data[at : at + size], mark)
 
@@ -100,14 +110,17 @@ class Memo:
         place = mark & self.mask
         for _ in range(TRIES):
             entry = ENTRY * place
-            if self.entries[entry] == 0:
-                words.copied(self.room, self.used, raw, 0, size)
-                self.entries[entry] = mark
-                self.entries[entry + 1] = (question + 1) * SIZES + size
-                self.entries[entry + 2] = self.used
-                self.entries[entry + 3] = answer
-                self.entries[entry + 4] = self.second
-                self.used += size
+            if self.entries[entry + MARK] == 0:
+                self.entries[entry + MARK] = mark
+                self.entries[entry + KEY] = (question + 1) * SIZES + size
+                self.entries[entry + HEAD] = words.head(raw, 0, size)
+                self.entries[entry + TAIL] = words.tail(raw, 0, size)
+                self.entries[entry + ANSWER] = answer
+                self.entries[entry + SECOND] = self.second
+                if size > SHORT:
+                    words.copied(self.room, self.used, raw, 0, size)
+                    self.entries[entry + TEXT] = self.used
+                    self.used += size
                 self.count += 1
                 break
             place = (place + 1) & self.mask

@@ -95,7 +95,7 @@ cdef class Recogniser:
     cdef bint by_end
     cdef long long seen_ns
 
-    @cython.locals(spans=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(spans=Py_ssize_t, index=Py_ssize_t, slot=Py_ssize_t)
     cpdef recognise(self, batch, long long generation, seen_ns)
     @cython.locals(place=Py_ssize_t)
     cdef int _sum_up(self) except -1

@@ -197,6 +197,8 @@ class Recogniser:
         if spans * self.width > len(self.row_rows):
             self.row_rows = memoryview(array("q", bytes(16 * spans * self.width)))
             self.rows = words.cells(self.row_rows)
+        for slot in range(len(self.at_rows)):  # which an error in the middle of a span would leave behind
+            self.at[slot] = -1
         for index in range(spans):
             self._span(index * self.width, index * columns.HEAD)
         self._sum_up()

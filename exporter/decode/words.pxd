@@ -62,6 +62,20 @@ cdef inline bint same(const unsigned char *data, Py_ssize_t at, const unsigned c
     return _any64(one + size - 8) == _any64(other + size - 8)
 
 
+cdef inline long long head(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept:
+    cdef unsigned long long part = 0
+    if size >= 8:
+        return little64(data, at)
+    while size > 0:
+        size -= 1
+        part = (part << 8) | data[at + size]
+    return <long long>part
+
+
+cdef inline long long tail(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept:
+    return little64(data, at + size - 8) if size >= 8 else 0
+
+
 cdef inline Py_hash_t hashed(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept:
     return words_hash(data + at, size)
 

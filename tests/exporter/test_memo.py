@@ -54,12 +54,12 @@ def test_a_text_is_asked_about_once_until_all_is_forgotten() -> None:
     assert counting.asked == {"a": 2, "": 2, "bb": 1}
 
 
-@pytest.mark.parametrize(("bounds", "room"), [({"entries": 64}, 64), ({"room": 400}, 50)], ids=["texts", "bytes"])
+@pytest.mark.parametrize(("bounds", "room"), [({"entries": 64}, 64), ({"room": 1000}, 50)], ids=["texts", "bytes"])
 def test_when_it_is_full_it_begins_anew(bounds: dict[str, int], room: int) -> None:
     counting = Counting(**bounds)
-    texts = [str(n).rjust(8, "x") for n in range(room + 1)]
+    texts = [str(n).rjust(20, "x") for n in range(room + 1)]
     for text in (*texts, *texts[-2:]):
-        assert counting.memo.answer(0, text) == 8
+        assert counting.memo.answer(0, text) == 20
     assert counting.asked[texts[-1]] == 1, "it has found room"
     assert counting.asked[texts[-2]] == 2, "it has been forgotten"
 
