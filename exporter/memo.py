@@ -11,41 +11,49 @@ from collections.abc import Callable, Sequence
 
 import exporter.decode.words as words
 
-ENTRIES = 1 << 14
-"""Answers that are remembered."""
-PLACES = 2 * ENTRIES
-ROOM = 1 << 20
-"""Bytes of all remembered texts."""
-LONGEST = 1024
-"""Bytes of a text that is remembered."""
 TRIES = 32
 """Places that are looked at, so that texts which are chosen to meet in one place cost no more than unknown ones."""
-ENTRY = 4
-"""Cells of an entry: the mark of the text, the question with the size of the text, where it stands, the answer."""
-SIZES = 1 << 20
-"""More than the size of any text that is remembered."""
+MARK, KEY, HEAD, TAIL, ANSWER, SECOND, TEXT = range(7)
+"""Cells of an entry: a number of the text, the question with its size, its first and last 8 bytes, the two answers, and
+where it stands if these are not all of it. So most texts are found in one line of the cache."""
+SHORT = 16
+ENTRY = 8
+SIZES = 1 << 40
+"""More than the size of any text."""
 
-Answer = Callable[[str], int]
-"""From a text to a signed 64-bit number."""
+Answer = Callable[[str], int | tuple[int, int]]
+"""From a text to a signed 64-bit number, or to two of them."""
 
 
 class Memo:
-    """What has been answered. Questions are numbered by their place in `answers`, which may grow."""
+    """What has been answered. Questions are numbered by their place in `answers`, of which there is one at least.
 
-    def __init__(self, answers: Sequence[Answer]) -> None:
+    `entries`: answers that are remembered, a power of two; `room`: bytes of all longer texts; `longest`: of one.
+    """
+
+    def __init__(
+        self, answers: Sequence[Answer], entries: int = 1 << 14, room: int = 1 << 20, longest: int = 1 << 10
+    ) -> None:
         self.answers = answers
+        self.limit = entries
+        self.mask = 2 * entries - 1
+        self.longest = longest
         self.seed = int.from_bytes(os.urandom(7), "little")
-        self.entry_rows = memoryview(array("q", bytes(8 * ENTRY * PLACES)))
+        self.entry_rows = memoryview(array("q", bytes(16 * ENTRY * entries)))
         self.entries = words.cells(self.entry_rows)
-        self.room = bytearray(ROOM)
+        self.room = bytearray(room)
         self.texts = self.room
+        self.latest_rows = memoryview(array("q", bytes(8 * len(answers))))
+        self.latest = words.cells(self.latest_rows)
         self.used = 0
         self.count = 0
+        self.second = 0
+        """The second answer to what was asked last."""
 
     def forget(self) -> None:
         """Ask everything anew."""
-        for place in range(0, ENTRY * PLACES, ENTRY):
-            self.entries[place] = 0
+        for place in range(self.mask + 1):
+            self.entries[ENTRY * place + MARK] = self.entries[ENTRY * place + KEY] = 0
         self.used = self.count = 0
 
     def answer(self, question: int, text: str) -> int:
@@ -55,41 +63,65 @@ class Memo:
 
     def ask(self, question: int, data: bytes, at: int, size: int) -> int:
         """The answer for the text whose bytes stand there, in UTF-8; what is not UTF-8 is U+FFFD."""
-        if size > LONGEST:
+        entries = self.entries
+        key = (question + 1) * SIZES + size
+        entry = self.latest[question]  # texts often follow themselves
+        if entries[entry + KEY] == key and self.holds(entry, data, at, size):
+            self.second = entries[entry + SECOND]
+            return entries[entry + ANSWER]
+        return self.look_up(question, data, at, size)
+
+    def holds(self, entry: int, data: bytes, at: int, size: int) -> bool:
+        """Whether an entry of a text of this size is of this text."""
+        entries = self.entries
+        if entries[entry + HEAD] != words.head(data, at, size) or entries[entry + TAIL] != words.tail(data, at, size):
+            return False
+        return size <= SHORT or words.same(self.texts, entries[entry + TEXT], data, at, size)
+
+    def look_up(self, question: int, data: bytes, at: int, size: int) -> int:
+        """The same by the table."""
+        if size > self.longest:
             return self.learn(question, data[at : at + size], 0)
         entries = self.entries
         mark = words.mixed(data, at, size, self.seed + question) + 1
-        key = question * SIZES + size
-        place = mark & (PLACES - 1)
+        key = (question + 1) * SIZES + size
+        place = mark & self.mask
         for _ in range(TRIES):
             entry = ENTRY * place
-            if entries[entry] == 0:
+            if entries[entry + MARK] == 0:
                 break
-            known = entries[entry] == mark and entries[entry + 1] == key
-            if known and words.same(self.texts, entries[entry + 2], data, at, size):
-                return entries[entry + 3]
-            place = (place + 1) & (PLACES - 1)
+            known = entries[entry + MARK] == mark and entries[entry + KEY] == key
+            if known and self.holds(entry, data, at, size):
+                self.latest[question] = entry
+                self.second = entries[entry + SECOND]
+                return entries[entry + ANSWER]
+            place = (place + 1) & self.mask
         return self.learn(question, data[at : at + size], mark)
 
     def learn(self, question: int, raw: bytes, mark: int) -> int:
         """Find the answer, and remember it if it has a place."""
-        answer = self.answers[question](raw.decode("utf-8", "replace"))
+        found = self.answers[question](raw.decode("utf-8", "replace"))
+        answer, self.second = found if isinstance(found, tuple) else (found, 0)
         size = len(raw)
-        if size > LONGEST:
+        if size > self.longest:
             return answer
-        if self.count >= ENTRIES or self.used + size > ROOM:
+        if self.count >= self.limit or self.used + size > len(self.room):
             self.forget()
-        place = mark & (PLACES - 1)
+        place = mark & self.mask
         for _ in range(TRIES):
             entry = ENTRY * place
-            if self.entries[entry] == 0:
-                words.copied(self.room, self.used, raw, 0, size)
-                self.entries[entry] = mark
-                self.entries[entry + 1] = question * SIZES + size
-                self.entries[entry + 2] = self.used
-                self.entries[entry + 3] = answer
-                self.used += size
+            if self.entries[entry + MARK] == 0:
+                self.entries[entry + MARK] = mark
+                self.entries[entry + KEY] = (question + 1) * SIZES + size
+                self.entries[entry + HEAD] = words.head(raw, 0, size)
+                self.entries[entry + TAIL] = words.tail(raw, 0, size)
+                self.entries[entry + ANSWER] = answer
+                self.entries[entry + SECOND] = self.second
+                if size > SHORT:
+                    words.copied(self.room, self.used, raw, 0, size)
+                    self.entries[entry + TEXT] = self.used
+                    self.used += size
                 self.count += 1
                 break
-            place = (place + 1) & (PLACES - 1)
+            place = (place + 1) & self.mask
         return answer

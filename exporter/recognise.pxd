@@ -50,7 +50,8 @@ cdef class Recogniser:
     cdef long long status
     cdef long long label
     cdef long long post
-    cdef long long call
+    cdef bytes post_raw
+    cdef const unsigned char *post_text
     cdef long long threshold
     cdef long long weight
     cdef long long sampled
@@ -69,6 +70,8 @@ cdef class Recogniser:
     cdef long long *last
     cdef object row_rows
     cdef long long *rows
+    cdef object blank_rows
+    cdef long long *blank
     cdef public long long generation
     cdef Py_ssize_t fact_width
     cdef object choices
@@ -92,22 +95,24 @@ cdef class Recogniser:
     cdef bint by_end
     cdef long long seen_ns
 
-    @cython.locals(spans=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(spans=Py_ssize_t, index=Py_ssize_t, slot=Py_ssize_t)
     cpdef recognise(self, batch, long long generation, seen_ns)
     @cython.locals(place=Py_ssize_t)
     cdef int _sum_up(self) except -1
     @cython.locals(rows="long long *", heads="long long *", attributes="long long *", at="long long *",
-                   code="long long *", cell=Py_ssize_t, group=Py_ssize_t, known=Py_ssize_t, start=Py_ssize_t,
+                   code="long long *", group=Py_ssize_t, known=Py_ssize_t, start=Py_ssize_t,
                    stop=Py_ssize_t, place=Py_ssize_t, rule=Py_ssize_t, candidate=Py_ssize_t)
     cdef int _span(self, Py_ssize_t row, Py_ssize_t head) except -1
     @cython.locals(code="long long *", choice=Py_ssize_t, candidate=Py_ssize_t, kinds=cython.longlong)
-    cdef Py_ssize_t _choose(self, Py_ssize_t known, long long kind) except -2
+    cdef inline Py_ssize_t _choose(self, Py_ssize_t known, long long kind) except -2
     @cython.locals(code="long long *", condition=Py_ssize_t, place=Py_ssize_t)
-    cdef int _hold(self, Py_ssize_t start, Py_ssize_t stop) except -1
-    @cython.locals(rows="long long *", code="long long *", number=Py_ssize_t, stamp=Py_ssize_t, wish=Py_ssize_t,
+    cdef inline int _hold(self, Py_ssize_t start, Py_ssize_t stop) except -1
+    @cython.locals(rows="long long *", code="long long *", number=Py_ssize_t, plain=Py_ssize_t, count=Py_ssize_t,
+                   stamp=Py_ssize_t,
+                   wish=Py_ssize_t,
                    stop=Py_ssize_t,
                    place=Py_ssize_t, outcome=cython.longlong)
-    cdef int _fill(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t rule) except -1
+    cdef inline int _fill(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t rule) except -1
     @cython.locals(rows="long long *", code="long long *", number=Py_ssize_t, kind=Py_ssize_t, stop=Py_ssize_t,
                    silent=cython.bint)
     cdef int _fill_record(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t rule) except -1
@@ -118,7 +123,7 @@ cdef class Recogniser:
                     Py_ssize_t stop) except -1
     @cython.locals(rows="long long *", code="long long *", slot=Py_ssize_t, unit_ns=cython.longlong,
                    base=cython.longlong, length=cython.longlong, interval=cython.longlong)
-    cdef int64_t _time(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t way, bint of_logs) except? -77
+    cdef inline int64_t _time(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t way, bint of_logs) except? -77
     @cython.locals(heads="long long *", events="long long *", code="long long *", nearest="long long *",
                    event=cython.longlong, last=cython.bint, skip=Py_ssize_t, where=Py_ssize_t, until=Py_ssize_t,
                    found=Py_ssize_t, index=Py_ssize_t, place=Py_ssize_t, time=cython.longlong, slot=Py_ssize_t)
@@ -128,52 +133,56 @@ cdef class Recogniser:
     @cython.locals(index=Py_ssize_t)
     cdef Py_ssize_t _event_attribute(self, Py_ssize_t event, long long slot) noexcept
     @cython.locals(slot=cython.longlong, event=cython.longlong, index=Py_ssize_t, place=Py_ssize_t)
-    cdef Py_ssize_t _wish(self, Py_ssize_t head, Py_ssize_t wish) noexcept
+    cdef inline Py_ssize_t _wish(self, Py_ssize_t head, Py_ssize_t wish) noexcept
     @cython.locals(code="long long *", wish=Py_ssize_t, place=Py_ssize_t, stop=Py_ssize_t)
-    cdef int _stream(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t rule) except -1
+    cdef inline int _stream(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t rule) except -1
     @cython.locals(code="long long *", wish=Py_ssize_t, place=Py_ssize_t, status=cython.longlong, stop=Py_ssize_t)
-    cdef int _status(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t rule) except -1
-    @cython.locals(status=cython.longlong)
-    cdef int64_t _status_at(self, Py_ssize_t place) except? -77
+    cdef inline int _status(self, Py_ssize_t row, Py_ssize_t head, Py_ssize_t rule) except -1
+    @cython.locals(data="const unsigned char *", kind=cython.longlong, status=cython.longlong, size=cython.longlong)
+    cdef inline int64_t _status_at(self, Py_ssize_t place) except? -77
+    @cython.locals(place=Py_ssize_t)
+    cdef inline bint _are_digits(self, Py_ssize_t at, Py_ssize_t size) noexcept
     @cython.locals(place=Py_ssize_t, value=cython.longlong)
-    cdef int64_t _interval(self, Py_ssize_t slot, long long unit_ns, long long length) except? -77
+    cdef inline int64_t _interval(self, Py_ssize_t slot, long long unit_ns, long long length) except? -77
     @cython.locals(cell=Py_ssize_t, place=Py_ssize_t, value=cython.longlong)
-    cdef int64_t _count(self, Py_ssize_t start, Py_ssize_t stop) except? -77
+    cdef inline int64_t _count(self, Py_ssize_t start, Py_ssize_t stop) except? -77
     @cython.locals(kind=cython.longlong, value=double)
-    cdef int64_t _number(self, Py_ssize_t place, long long unit_ns) except? -77
-    cdef int64_t _times(self, long long value, long long unit_ns) noexcept
+    cdef inline int64_t _number(self, Py_ssize_t place, long long unit_ns) except? -77
+    cdef inline int64_t _times(self, long long value, long long unit_ns) noexcept
     @cython.locals(data="const unsigned char *", at=Py_ssize_t, stop=Py_ssize_t, start=Py_ssize_t,
                    whole=cython.longlong, part=cython.longlong, scale=cython.longlong)
     cdef int64_t _decimal(self, Py_ssize_t place, long long unit_ns) except? -77
     @cython.locals(code="long long *", place=Py_ssize_t, start=Py_ssize_t, raw=bytes)
-    cdef int _request_id(self, Py_ssize_t row, Py_ssize_t rule) except -1
+    cdef inline int _request_id(self, Py_ssize_t row, Py_ssize_t rule) except -1
     @cython.locals(code="long long *", first=Py_ssize_t, end=Py_ssize_t, front=Py_ssize_t, last=Py_ssize_t,
-                   size=Py_ssize_t)
-    cdef int _read_id(self, Py_ssize_t row, Py_ssize_t rule, const unsigned char *data, Py_ssize_t start,
+                   size=Py_ssize_t, number=cython.longlong, whole=cython.bint)
+    cdef inline int _read_id(self, Py_ssize_t row, Py_ssize_t rule, const unsigned char *data, Py_ssize_t start,
                       Py_ssize_t stop) except -1
     @cython.locals(at=Py_ssize_t, size=Py_ssize_t)
-    cdef bint _may_be_choice(self, Py_ssize_t rule, const unsigned char *data, Py_ssize_t start,
+    cdef inline bint _may_be_choice(self, Py_ssize_t rule, const unsigned char *data, Py_ssize_t start,
                              Py_ssize_t stop) noexcept
     @cython.locals(code="long long *", at=Py_ssize_t, place=Py_ssize_t, front=Py_ssize_t, last=Py_ssize_t,
                    size=Py_ssize_t)
-    cdef Py_ssize_t _unnumbered(self, Py_ssize_t rule, const unsigned char *data, Py_ssize_t start,
+    cdef inline Py_ssize_t _unnumbered(self, Py_ssize_t rule, const unsigned char *data, Py_ssize_t start,
                                 Py_ssize_t stop) noexcept
     @cython.locals(whole=bytes, own=bytes)
     cdef int _ask_id(self, Py_ssize_t row, Py_ssize_t rule, bytes raw) except -1
     @cython.locals(rows="long long *", code="long long *", place=Py_ssize_t, method=Py_ssize_t)
-    cdef int _route(self, Py_ssize_t row, Py_ssize_t rule) except -1
+    cdef inline int _route(self, Py_ssize_t row, Py_ssize_t rule) except -1
+    @cython.locals(at=Py_ssize_t, short=cython.bint)
+    cdef inline int _is_post(self, Py_ssize_t place) except -1
     @cython.locals(rows="long long *", code="long long *", index=Py_ssize_t, number=cython.longlong)
-    cdef int _labels(self, Py_ssize_t row, Py_ssize_t rule, Py_ssize_t known) except -1
+    cdef inline int _labels(self, Py_ssize_t row, Py_ssize_t rule, Py_ssize_t known) except -1
     @cython.locals(place=Py_ssize_t)
-    cdef int64_t _label(self, Py_ssize_t start, Py_ssize_t stop) except? -77
+    cdef inline int64_t _label(self, Py_ssize_t start, Py_ssize_t stop) except? -77
     @cython.locals(heads="long long *", at=Py_ssize_t, size=Py_ssize_t, threshold=cython.longlong,
                    weight=cython.longlong)
     cdef int64_t _weight(self, Py_ssize_t head) except? -77
     @cython.locals(place=Py_ssize_t)
     cdef bint _says_random(self, Py_ssize_t at, Py_ssize_t size) noexcept
     @cython.locals(cell=Py_ssize_t, place=Py_ssize_t)
-    cdef Py_ssize_t _first(self, Py_ssize_t start, Py_ssize_t stop) noexcept
+    cdef inline Py_ssize_t _first(self, Py_ssize_t start, Py_ssize_t stop) noexcept
     @cython.locals(attributes="long long *")
-    cdef int64_t _ask(self, long long question, Py_ssize_t place) except? -77
+    cdef inline int64_t _ask(self, long long question, Py_ssize_t place) except? -77
     @cython.locals(attributes="long long *", kind=cython.longlong, value=cython.longlong)
     cdef str _text(self, Py_ssize_t place)

@@ -135,6 +135,8 @@ class Recogniser:
         self.row_rows = memoryview(array("q", bytes(8 * self.width)))
         self.rows = words.cells(self.row_rows)
         self.head_rows = self.attribute_rows = self.event_rows = self.link_rows = memoryview(array("q", [0]))
+        self.blank_rows = memoryview(array("q", [MISSING]) * self.width)
+        self.blank = words.cells(self.blank_rows)
         self.generation = 0
         self.fact_width = FACTS + len(settings.labels.declared)
         self.forget_groups()
@@ -150,7 +152,9 @@ class Recogniser:
         self.nothing = made.nothing
         self.fronts = made.texts
         self.front_texts = self.fronts
-        self.status, self.label, self.post, self.call = made.status, made.label, made.post, made.call
+        self.post_raw = b"POST"
+        self.post_text = self.post_raw
+        self.status, self.label, self.post = made.status, made.label, made.post
         self.threshold, self.weight, self.sampled = made.threshold, made.weight, made.sampled
         self.honours_sampling = self.settings.sampling == "honour"
         self.nearest_rows = memoryview(array("q", bytes(8 * (made.longest_skip + 1))))
@@ -193,6 +197,8 @@ class Recogniser:
         if spans * self.width > len(self.row_rows):
             self.row_rows = memoryview(array("q", bytes(16 * spans * self.width)))
             self.rows = words.cells(self.row_rows)
+        for slot in range(len(self.at_rows)):  # which an error in the middle of a span would leave behind
+            self.at[slot] = -1
         for index in range(spans):
             self._span(index * self.width, index * columns.HEAD)
         self._sum_up()
@@ -233,10 +239,8 @@ class Recogniser:
 
     def _span(self, row: int, head: int) -> int:
         rows, heads, attributes, at, code = self.rows, self.heads, self.attributes, self.at, self.code
-        for cell in range(record.SEEN):
-            rows[row + cell] = heads[head + cell]
-        for cell in range(record.SEEN, self.width):
-            rows[row + cell] = MISSING
+        words.put(rows, row, self.blank, 0, self.width)
+        words.put(rows, row, heads, head, record.SEEN)
         rows[row + record.SEEN] = heads[head + columns.END] if self.by_end else self.seen_ns
         rows[row + record.FAILED] = 1 if heads[head + columns.STATUS] == 2 else 0
         if heads[head + columns.LINKS_TO] > heads[head + columns.LINKS_FROM]:
@@ -310,15 +314,19 @@ class Recogniser:
             self.last[number] = rows[row + record.END]
         if code[rule + tables.ABSENT] >= 0:
             self._leave_out(head, code[rule + tables.ABSENT])
+        plain, stop = code[rule + tables.PLAIN_AT], code[rule + tables.PLAIN_AT + 1]
+        while plain < stop:
+            rows[row + code[plain]] = rows[row + code[plain + 1]]
+            plain += tables.PLAIN
         stamp, stop = code[rule + tables.STAMPS_AT], code[rule + tables.STAMPS_AT + 1]
         while stamp < stop:
             self._stamp(row, head, rule, code[stamp], code[stamp + 1], code[stamp + 2])
             stamp += tables.STAMP
+        count, stop = code[rule + tables.COUNTS_AT], code[rule + tables.COUNTS_AT + 1]
+        while count < stop:
+            rows[row + code[count]] = self._count(code[count + 1], code[count + 2])
+            count += tables.COUNT
         rows[row + record.ROLE] = code[rule + tables.ROLE]
-        rows[row + record.INPUT] = self._count(code[rule + tables.INPUT_AT], code[rule + tables.INPUT_AT + 1])
-        rows[row + record.OUTPUT] = self._count(code[rule + tables.OUTPUT_AT], code[rule + tables.OUTPUT_AT + 1])
-        rows[row + record.CACHED] = self._count(code[rule + tables.CACHED_AT], code[rule + tables.CACHED_AT + 1])
-        rows[row + record.ITEMS] = self._count(code[rule + tables.ITEMS_AT], code[rule + tables.ITEMS_AT + 1])
         rows[row + record.SOURCE] = code[rule + tables.SOURCE]
         rows[row + record.WITHIN] = code[rule + tables.WITHIN]
         self._request_id(row, rule)
@@ -488,10 +496,19 @@ class Recogniser:
         return 0
 
     def _status_at(self, place: int) -> int:
-        status = self.attributes[place + 2]
-        if self.attributes[place + 1] == columns.INTEGER and 0 <= status < 10_000:
+        kind, status, size = self.attributes[place + 1], self.attributes[place + 2], self.attributes[place + 3]
+        if kind == columns.INTEGER and 0 <= status < 10_000:
             return status
+        if kind == columns.STRING and size == 3 and self._are_digits(status, size):
+            data = self.data
+            return 100 * data[status] + 10 * data[status + 1] + data[status + 2] - 111 * 48
         return self._ask(self.status, place)
+
+    def _are_digits(self, at: int, size: int) -> bool:
+        for place in range(at, at + size):
+            if not words.is_digit(self.data[place]):
+                return False
+        return True
 
     # Numbers.
 
@@ -604,8 +621,10 @@ class Recogniser:
                 break
             front += tables.FRONT
         if first < end:
-            self.rows[row + record.SEQUENCE_ID] = words.hashed(data, start, stop - start)
-            self.rows[row + record.REQUEST_ID] = words.hashed(data, first, end - first)
+            number = words.hashed(data, start, stop - start)
+            self.rows[row + record.SEQUENCE_ID] = number
+            whole = first == start and end == stop
+            self.rows[row + record.REQUEST_ID] = number if whole else words.hashed(data, first, end - first)
         return 0
 
     def _may_be_choice(self, rule: int, data: bytes, start: int, stop: int) -> bool:
@@ -662,15 +681,21 @@ class Recogniser:
         place = self._first(code[rule + tables.PATH_AT], code[rule + tables.PATH_AT + 1])
         if place >= 0:
             rows[row + record.ROUTE] = self._ask(code[rule + tables.PATH_QUESTION], place)
-            rows[row + record.CALL] = self._ask(self.call, place)
+            rows[row + record.CALL] = self.memo.second
             method = self._first(code[rule + tables.METHOD_AT], code[rule + tables.METHOD_AT + 1])
-            if method >= 0 and self._ask(self.post, method) == 0:
+            if method >= 0 and not self._is_post(method):
                 rows[row + record.CALL] = 0
             return 0
         place = self._first(code[rule + tables.ROUTE_AT], code[rule + tables.ROUTE_AT + 1])
         if place >= 0:
             rows[row + record.ROUTE] = self._ask(code[rule + tables.ROUTE_QUESTION], place)
         return 0
+
+    def _is_post(self, place: int) -> bool:
+        """Whether the method is POST, in letters of any case."""
+        at = self.attributes[place + 2]
+        short = self.attributes[place + 1] == columns.STRING and self.attributes[place + 3] == 4
+        return (short and words.same(self.data, at, self.post_text, 0, 4)) or self._ask(self.post, place) != 0
 
     def _labels(self, row: int, rule: int, known: int) -> int:
         rows, code = self.rows, self.code

@@ -17,6 +17,7 @@ from exporter.decode.columns import Wanted
 from exporter.memo import Answer
 from exporter.profile import (
     RECORDS,
+    TIMES_OF_A_SPAN,
     Condition,
     Evidence,
     Ignore,
@@ -41,15 +42,18 @@ NONE: Final = -1
 
 # A rule: one profile.
 ROLE, SOURCE, WITHIN, OF_LOGS, TELLS_FIRST = range(5)
-STAMPS_AT, INPUT_AT, OUTPUT_AT, CACHED_AT, ITEMS_AT, MODEL_AT, CLASS_AT = range(5, 19, 2)
+PLAIN_AT, STAMPS_AT, COUNTS_AT, MODEL_AT, CLASS_AT, ID_AT, FRONTS_AT = range(5, 19, 2)
 """Where a list begins; the next cell says where it ends."""
-ID_AT, FRONTS_AT, STREAM_AT, STATUS_AT, METHOD_AT, PATH_AT, ROUTE_AT = range(19, 33, 2)
-OUTCOME_AT, RECORDS_AT, EMITTED_AT = range(33, 39, 2)
+STREAM_AT, STATUS_AT, METHOD_AT, PATH_AT, ROUTE_AT, OUTCOME_AT, RECORDS_AT, EMITTED_AT = range(19, 35, 2)
 """A list of attributes holds slots alone."""
-ABSENT, PATH_QUESTION, ROUTE_QUESTION, CHOICE, CHOICE_SIZE, CHOICE_MARK, NUMBERED, NUMBERED_SIZE = range(39, 47)
-NOT_NUMBERED_AT: Final = 47
-RULE: Final = 49
+ABSENT, PATH_QUESTION, ROUTE_QUESTION, CHOICE, CHOICE_SIZE, CHOICE_MARK, NUMBERED, NUMBERED_SIZE = range(35, 43)
+NOT_NUMBERED_AT: Final = 43
+RULE: Final = 45
 
+# A plain stamp, which is the start or the end of its span: its cell and that of the time.
+PLAIN: Final = 2
+# A count: its cell and its attributes.
+COUNT: Final = 3
 # A stamp: its cell and its ways.
 STAMP: Final = 3
 # A way to find it.
@@ -72,6 +76,11 @@ _FRONT: Final = re.compile(r"\[0-9\]\{1,([1-9])\}([-_:./])\((.*)\)")
 _BACK: Final = re.compile(r"(?:\(\?!([A-Za-z0-9_|-]+)\))?\(\.\+\)-\[0-9\]\{1,([1-9])\}")
 """The spellings of these patterns that are known."""
 
+BASES: Final = {
+    "start": record.START, "end": record.END, "time": record.START, "observed": record.END, **record.STAMP_CELLS,
+}  # fmt: skip
+"""Cells that a stamp may be counted from."""
+
 NO_CALL: Final = ("/models", "/metrics", "/health", "/tokenize", "/detokenize", "/load", "/ping", "/version")
 EMBEDDINGS: Final = "/embeddings"
 
@@ -86,6 +95,7 @@ class Tables:
         self, profiles: Sequence[SourceProfile], settings: Settings, wanted: Wanted, number: Callable[[str], int]
     ) -> None:
         self.wanted = wanted
+        self.settings = settings
         self.code = array("q")
         self.texts = b""
         """Fronts of ids, one after the other."""
@@ -97,7 +107,6 @@ class Tables:
         self.label = self.question("label", lambda text: number(text) if text else MISSING)
         self.status = self.question("status", status_of)
         self.post = self.question("post", lambda text: int(text.upper() == "POST"))
-        self.call = self.question("call", lambda text: int(_is_call(path_of(text), settings)))
         self.threshold = self.question("threshold", lambda text: _or_none(read_state(text).threshold))
         self.weight = self.question("weight", lambda text: weight_of_kept(read_state(text)))
         self.sampled = self.question("sampled", lambda text: int("ot=" in text))
@@ -141,15 +150,14 @@ class Tables:
         cells[OF_LOGS] = int(profile.of_logs)
         cells[TELLS_FIRST] = int("first_token" in profile.stamps)
         cells[ABSENT] = NONE if profile.absent is None else self._is(profile.absent)
-        cells[PATH_QUESTION] = self.question(("path", name), lambda text: hash((name, path_of(text))))
+        cells[PATH_QUESTION] = self.question(("path", name), lambda text: self._path(name, path_of(text)))
         cells[ROUTE_QUESTION] = self.question(("route", name), lambda text: hash((name, text)))
         lists = {
+            PLAIN_AT: self._records((record.STAMP_CELLS[stamp], BASES[ways[0].base])
+                                    for stamp, ways in ordered(profile) if _is_plain(profile, ways)),
             STAMPS_AT: self._records((record.STAMP_CELLS[stamp], *self._ways(ways))
-                                     for stamp, ways in ordered(profile)),
-            INPUT_AT: self._slots(profile.tokens.get("input", ())),
-            OUTPUT_AT: self._slots(profile.tokens.get("output", ())),
-            CACHED_AT: self._slots(profile.tokens.get("cached_input", ())),
-            ITEMS_AT: self._slots(profile.items),
+                                     for stamp, ways in ordered(profile) if not _is_plain(profile, ways)),
+            COUNTS_AT: self._records((cell, *self._slots(keys)) for cell, keys in _counts(profile) if keys),
             MODEL_AT: self._slots(profile.labels.get("model") or MODEL_KEYS),
             CLASS_AT: self._slots(profile.labels.get("class") or CLASS_KEYS),
             ID_AT: self._slots(identity.attributes if identity else ()),
@@ -169,14 +177,17 @@ class Tables:
         self._shapes(cells, identity)
         return self._list(cells)[0]
 
+    def _path(self, name: str, path: str) -> tuple[int, int]:
+        """The route, and whether it leads to the inference API."""
+        return hash((name, path)), int(_is_call(path, self.settings))
+
     def _ways(self, stamps: Iterable[Stamp]) -> tuple[int, int]:
         return self._records(map(self._way, stamps))
 
     def _way(self, stamp: Stamp) -> Sequence[int]:
-        bases = {"start": record.START, "end": record.END, "time": record.START, "observed": record.END}
         self.longest_skip = max(self.longest_skip, stamp.skip)
         return (
-            (bases | record.STAMP_CELLS)[stamp.base],
+            BASES[stamp.base],
             NONE if stamp.event is None else self.wanted.event(stamp.event),
             int(stamp.last),
             stamp.skip,
@@ -253,6 +264,21 @@ class Tables:
                 cells[NUMBERED : NUMBERED + 2] = BACK_NUMBERED, int(found[2])
                 fronts = self._fronts(found[1].split("|") if found[1] else ())
                 cells[NOT_NUMBERED_AT : NOT_NUMBERED_AT + 2] = fronts
+
+
+def _is_plain(profile: SourceProfile, ways: Sequence[Stamp]) -> bool:
+    """Whether the first way is an end of the span, which is always there and inside."""
+    return bool(ways) and not profile.of_logs and ways[0] in [Stamp(base=base) for base in TIMES_OF_A_SPAN]
+
+
+def _counts(profile: SourceProfile) -> list[tuple[int, tuple[str, ...]]]:
+    tokens = profile.tokens
+    return [
+        (record.INPUT, tokens.get("input", ())),
+        (record.OUTPUT, tokens.get("output", ())),
+        (record.CACHED, tokens.get("cached_input", ())),
+        (record.ITEMS, profile.items),
+    ]
 
 
 def _spelt(pattern: re.Pattern[str], spelling: re.Pattern[str]) -> re.Match[str] | None:

@@ -106,9 +106,9 @@ cdef class Decoder:
                    trace_length=Py_ssize_t, span_length=Py_ssize_t, row=Py_ssize_t)
     cdef void link(self, Py_ssize_t end) except *
     @cython.locals(data="const unsigned char *", key_to=Py_ssize_t, slot=Py_ssize_t)
-    cdef int attribute(self, Py_ssize_t start, Py_ssize_t end) except -1
+    cdef inline int attribute(self, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(data="const unsigned char *", row=Py_ssize_t, attributes="long long *", size=Py_ssize_t)
-    cdef int one_value(self, Py_ssize_t slot, Py_ssize_t start, Py_ssize_t end) except -1
+    cdef inline int one_value(self, Py_ssize_t slot, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, key_at=Py_ssize_t, key_to=Py_ssize_t, value_at=Py_ssize_t,
                    value_to=Py_ssize_t, values=Py_ssize_t, slot=Py_ssize_t, row=Py_ssize_t)
     cdef void any_attribute(self, Py_ssize_t start, Py_ssize_t end) except *
@@ -123,15 +123,15 @@ cdef class Decoder:
     @cython.locals(value=cython.longlong)
     cdef int64_t tag(self, Py_ssize_t end) except -1
     @cython.locals(size=cython.longlong)
-    cdef Py_ssize_t length(self, Py_ssize_t end) except -1
+    cdef inline Py_ssize_t length(self, Py_ssize_t end) except -1
     @cython.locals(at=Py_ssize_t)
-    cdef int64_t varint(self, Py_ssize_t end) except? -1
+    cdef inline int64_t varint(self, Py_ssize_t end) except? -1
     @cython.locals(at=Py_ssize_t, value=cython.ulonglong, part=cython.ulonglong,
                    shift=cython.int)
     cdef int64_t long_varint(self, Py_ssize_t end) except? -1
     @cython.locals(value=cython.longlong)
-    cdef int64_t int32(self, Py_ssize_t end) except? -1
-    cdef int64_t fixed64(self, Py_ssize_t end) except? -1
+    cdef inline int64_t int32(self, Py_ssize_t end) except? -1
+    cdef inline int64_t fixed64(self, Py_ssize_t end) except? -1
     @cython.locals(wire=cython.int)
     cdef void skip(self, long long tag, Py_ssize_t end) except *
     cdef void forward(self, Py_ssize_t size, Py_ssize_t end) except *
@@ -141,10 +141,10 @@ cdef class Decoder:
     cdef void grow_attributes(self) except *
     cdef void grow_events(self) except *
     cdef void grow_links(self) except *
-    cdef Py_ssize_t first_probe(self, Py_ssize_t size, Py_ssize_t last, Py_ssize_t middle) noexcept
+    cdef inline Py_ssize_t first_probe(self, Py_ssize_t size, Py_ssize_t last, Py_ssize_t middle) noexcept
     @cython.locals(data="const unsigned char *", size=Py_ssize_t, probe=Py_ssize_t, slot=Py_ssize_t, at=Py_ssize_t)
-    cdef Py_ssize_t slot_of(self, Py_ssize_t start, Py_ssize_t end) noexcept
+    cdef inline Py_ssize_t slot_of(self, Py_ssize_t start, Py_ssize_t end) noexcept
     cdef Py_ssize_t event_of(self, Py_ssize_t at, Py_ssize_t size) except? -1
     @cython.locals(place=Py_ssize_t, recent="long long *", group=Py_ssize_t)
-    cdef Py_ssize_t group_at(self, Py_ssize_t at, Py_ssize_t size) except -1
+    cdef inline Py_ssize_t group_at(self, Py_ssize_t at, Py_ssize_t size) except -1
     cdef void point(self) except *

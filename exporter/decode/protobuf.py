@@ -250,6 +250,11 @@ class Decoder:
         while at < end:
             tag = data[at]
             at += 1
+            if tag == 0x4A and at < end and data[at] < 128 and data[at] < end - at:  # attributes = 9
+                stop = at + 1 + data[at]
+                self.attribute(at + 1, stop)
+                at = stop
+                continue
             if tag >= 128 or tag < 8:
                 if tag == 0x85 and end - at >= 5 and data[at] == 1:  # flags = 16, of which nothing is read
                     at += 5
@@ -265,7 +270,7 @@ class Decoder:
                     self.at = at
                     stop = self.length(end)
                     at = self.at
-                if tag == 0x4A:  # attributes = 9
+                if tag == 0x4A:
                     self.attribute(at, stop)
                 elif tag == 0x0A:  # trace_id = 1
                     trace_at = at

@@ -62,6 +62,20 @@ cdef inline bint same(const unsigned char *data, Py_ssize_t at, const unsigned c
     return _any64(one + size - 8) == _any64(other + size - 8)
 
 
+cdef inline long long head(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept:
+    cdef unsigned long long part = 0
+    if size >= 8:
+        return little64(data, at)
+    while size > 0:
+        size -= 1
+        part = (part << 8) | data[at + size]
+    return <long long>part
+
+
+cdef inline long long tail(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept:
+    return little64(data, at + size - 8) if size >= 8 else 0
+
+
 cdef inline Py_hash_t hashed(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept:
     return words_hash(data + at, size)
 
@@ -83,6 +97,7 @@ cdef inline long long mixed(const unsigned char *data, Py_ssize_t at, Py_ssize_t
             part = (part << 8) | here[place]
             place += 1
     number = (number ^ part) * 0x9E3779B97F4A7C15ULL
+    number = (number ^ (number >> 32)) * 0x9E3779B97F4A7C15ULL  # the highest bytes must reach the lowest bits
     return <long long>((number ^ (number >> 32)) & 0x3FFFFFFFFFFFFFFFULL)
 
 
@@ -90,6 +105,10 @@ cdef inline void copied(unsigned char[::1] rows, Py_ssize_t to, const unsigned c
                         Py_ssize_t size) noexcept:
     if size > 0:
         memcpy(&rows[to], data + at, size)
+
+
+cdef inline void put(long long *rows, Py_ssize_t to, const long long *others, Py_ssize_t at, Py_ssize_t size) noexcept:
+    memcpy(rows + to, others + at, size * sizeof(long long))
 
 
 cdef inline double double_of(long long bits) noexcept:

@@ -30,6 +30,16 @@ def same(data: bytes | bytearray, at: int, others: bytes, there: int, size: int)
     return data[at : at + size] == others[there : there + size]
 
 
+def head(data: bytes, at: int, size: int) -> int:
+    """The first 8 bytes of some, or all where they are fewer."""
+    return int.from_bytes(data[at : at + min(size, 8)], "little", signed=size >= 8)
+
+
+def tail(data: bytes, at: int, size: int) -> int:
+    """The last 8 bytes of some, 0 where they are fewer: up to 16 bytes are told by their size, their head and this."""
+    return little64(data, at + size - 8) if size >= 8 else 0
+
+
 def hashed(data: bytes, at: int, size: int) -> int:
     """Python's hash of some bytes, which is that of the text where they are ASCII."""
     return hash(bytes(data[at : at + size]))
@@ -43,6 +53,11 @@ def mixed(data: bytes, at: int, size: int, seed: int) -> int:
 def copied(rows: bytearray, to: int, data: bytes, at: int, size: int) -> None:
     """Put `size` bytes where there is room for them."""
     rows[to : to + size] = data[at : at + size]
+
+
+def put(rows: "memoryview[int]", to: int, others: "memoryview[int]", at: int, size: int) -> None:
+    """Copy `size` cells."""
+    rows[to : to + size] = others[at : at + size]
 
 
 def double_of(bits: int) -> float:

@@ -3,7 +3,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporter import record
@@ -14,7 +14,7 @@ from exporter.profile import SourceProfile, built_in, read_profiles
 from exporter.recognise import Recogniser, Strings, wanted_by
 from exporter.record import IGNORED, MISSING, UNRECOGNISED
 from exporter.tables import MAX_COUNT, SLACK_NS
-from exporter.texts import parsed, path_of
+from exporter.texts import parsed, path_of, scaled, unnumbered
 from slo_rules.document import read
 from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, OUTCOMES, ROLES
 from tests.exporter.spans import Sent, Value, body, chunks, envoy, event, ns, span, vllm
@@ -242,6 +242,99 @@ def test_each_count_has_its_cell_and_takes_the_first_key_that_is_there() -> None
     assert (seen.input, seen.output, seen.cached, seen.items) == (3, 5, 2, 4)
     assert reader.row(request({"new": "x", "old": 3})).input == 3, "the next key where one holds no count"
     assert reader.row(request()).input is None
+
+
+# Numbers, which compiled code reads in other ways than Python does
+
+
+UNITS_NS = {"s": 10**9, "ms": 10**6, "us": 1_000, "ns": 1}
+LONG = Reader("stamps: {scheduled: start, " + ", ".join(
+    f"{stamp}: {{from: scheduled, plus: t, unit: {unit}}}"
+    for stamp, unit in zip(("enqueued", "dequeued", "first_token", "last_token"), UNITS_NS, strict=True)
+) + "}")  # fmt: skip
+"""Of a span as long as any can be."""
+DIGITS = st.text("0123456789", min_size=1, max_size=20)
+HALVES = st.builds(lambda whole, part: (whole + 0.5) * 10.0**-part, st.integers(0, 10**6), st.integers(0, 9))
+NUMBERS: st.SearchStrategy[Value] = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-(10**10), 10**10),
+    st.floats(),
+    st.floats(-1e-8, 1e-8),
+    st.floats(0, 1e10),
+    HALVES,
+    DIGITS,
+    st.builds(lambda whole, part: f"{whole}.{part}", DIGITS, DIGITS),
+    st.builds(lambda sign, whole, rest: sign + whole + rest, st.sampled_from(["", "-", "+", " "]), DIGITS,
+              st.sampled_from(["", ".", "e3", "ms", "s", "\n", ".5", "_0"])),
+    st.text("0123456789.-", max_size=30),
+)  # fmt: skip
+
+
+@given(NUMBERS)
+@example(2**62 / 10**9)
+@example(float(2**62))
+@example("4611686018.427387904")
+@example("4611686018.427387905")
+@example("999999999999999999")
+@example("1.123456789")
+@example("0.0000000005")
+@example(0.5e-9)
+@example(1.5e-9)
+def test_a_number_is_what_python_makes_of_it(value: Value) -> None:
+    LONG.dropped.clear()
+    sent = request({"t": value})
+    sent.message.start_time_unix_nano, sent.message.end_time_unix_nano = 1, 2**62 - 1
+    cells = LONG.row(sent).cells
+    reasons: Counter[str] = Counter()
+    for stamp, unit_ns in zip(("enqueued", "dequeued", "first_token", "last_token"), UNITS_NS.values(), strict=True):
+        expected, reason = interval(value, unit_ns)
+        assert cells[record.STAMP_CELLS[stamp]] == expected
+        reasons += Counter([reason] if reason else [])
+    assert LONG.dropped == reasons
+
+
+def interval(value: Value, unit_ns: int) -> tuple[int, str | None]:
+    """What the stamp is, or why there is none."""
+    if isinstance(value, int):
+        found: int | None = value * unit_ns
+    else:
+        found = scaled(value, unit_ns) if isinstance(value, float) else parsed(str(value), unit_ns)
+    if found is None:
+        return MISSING, "not_a_number"
+    if found < 0:
+        return MISSING, "negative"
+    if found > min(2**62, 2**62 - 2 + SLACK_NS):
+        return MISSING, "longer_than_span"
+    return (1 + found, None) if 1 + found <= 2**62 - 1 + SLACK_NS else (MISSING, "outside_span")
+
+
+# Ids
+
+
+IDS = st.one_of(
+    st.from_regex(r"([0-9]{1,5}_)?(chatcmpl-(tool-)?|cmpl-|resp_)?[a-z0-9é\n-]{0,6}(-[0-9]{0,5})?", fullmatch=True),
+    st.text("0123456789_-cmpl\né", max_size=12),
+)
+VLLM = next(each for each in BUILT_IN if each.name == "vllm")
+SHAPED = Reader()
+
+
+@given(IDS)
+@example("1_chatcmpl-a-1")
+@example("12345_cmpl-a")
+@example("cmpl-a-12345")
+@example("cmpl-\n-1")
+@example("-1")
+@example("cmpl--1")
+def test_an_id_is_what_the_patterns_make_of_it(identity: str) -> None:
+    shape = VLLM.request_id
+    assert shape is not None
+    sequence = unnumbered(identity, shape.choice)
+    own = unnumbered(sequence, shape.sequence)
+    own = next((own[len(front) :] for front in shape.strip if own.startswith(front)), own)
+    cells = SHAPED.row(vllm(0, 9, attributes={"gen_ai.request.id": identity})).cells
+    expected = [hash(own.encode()), hash(sequence.encode())] if own else [MISSING, MISSING]
+    assert [cells[record.REQUEST_ID], cells[record.SEQUENCE_ID]] == expected
 
 
 # Which profile
