@@ -11,6 +11,7 @@ import time
 import grpc
 from aiohttp import web
 
+from exporter import allocator
 from exporter.config import Receive
 from exporter.receive import Encoding, Receipt, Signal, Transport
 from exporter.receive.grpc import GrpcReceiver
@@ -78,5 +79,7 @@ async def own_over_http(port: int) -> None:
 
 
 if __name__ == "__main__":
+    if "own" in sys.argv:
+        allocator.expect_bodies()
     servers = {"grpc": over_grpc, "http": over_http, "grpc own": own_over_grpc, "http own": own_over_http}
     asyncio.run(servers[" ".join([sys.argv[1], *sys.argv[3:]])](int(sys.argv[2])))
