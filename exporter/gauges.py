@@ -21,8 +21,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
 from typing import Final, NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from exporter.config import Scrape
 
 EVIDENCE: Final = "gauge"
@@ -147,6 +145,8 @@ def _totals(body: bytes) -> dict[str, float]:
 
 def _samples(text: bytes) -> Iterator[tuple[str, tuple[tuple[str, str], ...], float]]:
     """Name, labels but for ranks, and value of each sample that matters."""
+    from prometheus_client.parser import text_string_to_metric_families  # slow to import, and few scrape anything
+
     try:
         for family in text_string_to_metric_families(text.decode()):
             for sample in (sample for sample in family.samples if sample.name in _NAMES):

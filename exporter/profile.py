@@ -212,7 +212,7 @@ def built_in() -> list[SourceProfile]:
     profiles = []
     for name in BUILT_IN:
         file = folder / f"{name}.yaml"
-        profiles += read_profiles(read(file.read_text("utf-8"), f"{name}.yaml", problems, {}))
+        profiles += read_profiles(read(file.read_text("utf-8"), f"{name}.yaml", problems, {}, ours=True))
     if problems:
         raise AssertionError("\n".join(map(str, problems)))
     return profiles

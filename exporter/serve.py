@@ -35,6 +35,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from aiohttp import web
 
+from exporter import allocator
 from exporter.config import Address, Settings, read_settings
 from exporter.expose.collect import collect_in_turns
 from exporter.expose.text import Family, Point
@@ -102,6 +103,7 @@ def run(files: Files, adjust: Callable[[Settings], Settings] = lambda settings: 
             _log.warning("%s", warning)
         return declared._replace(settings=adjust(declared.settings))
 
+    allocator.expect_bodies()
     try:
         asyncio.run(serve(read_again))
     except (Problems, CannotListen) as error:
@@ -116,6 +118,7 @@ async def serve(read_again: Callable[[], Declared]) -> None:
     exporter = Exporter(read_again)
     with _handling(stop.set, exporter.reload_and_log):
         async with exporter:
+            allocator.settle()
             await exporter.run_until(stop)
             await exporter.wind_down()
 

@@ -194,7 +194,7 @@ def built_in() -> AlertWindows:
     """The windows that hold where the settings say nothing else."""
     problems: list[Problem] = []
     text = files("slo_rules").joinpath("windows.yaml").read_text(encoding="utf-8")
-    (node,) = read(text, "windows.yaml", problems, None)
+    (node,) = read(text, "windows.yaml", problems, None, ours=True)
     windows = _read(node, None)
     if problems or windows is None:
         raise Problems(problems)

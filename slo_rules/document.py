@@ -86,16 +86,20 @@ def read(
     problems: list[Problem],
     environment: Mapping[str, str] | None,
     warnings: list[Problem] | None = None,
+    *,
+    ours: bool = False,
 ) -> "list[Node]":
     """The documents of a file, empty ones left out. Warnings go to a list of their own, or nowhere without one.
 
     With an environment, `${NAME}` in a value or a key stands for its variable, and `$${NAME}` is the plain text
     `${NAME}`; without one, text stays as it is.
     A syntax error is a problem too, and ends the reading: the documents before it are still returned.
+    A file of `ours` is well-formed, and read by libyaml where it is there, ten times as fast.
     """
     source = _Source(file, problems, environment, [] if warnings is None else warnings)
     nodes: list[Node] = []
-    for root in _compose(text, source):
+    fast = ours and yaml.__with_libyaml__
+    for root in yaml.compose_all(text, yaml.CSafeLoader) if fast else _compose(text, source):
         if not (isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null"):
             nodes.append(Node(root, source, ""))
     return nodes

@@ -1,21 +1,11 @@
 """The first stage: OTLP bodies from senders. `grpc` and `http` carry them to whatever takes bodies, and answer for it.
 
 A sender learns one of four things: taken (perhaps in part), never send this again, send it later, or wrong door. What
-the pipeline says decides which, and the two transports only spell it; the words they share are here.
+the pipeline says decides which, and the two transports only spell it; the words they share are in `answers`.
 """
 
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, Protocol
-
-from google.protobuf.duration_pb2 import Duration
-from google.rpc.code_pb2 import Code
-from google.rpc.error_details_pb2 import RetryInfo
-from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsPartialSuccess, ExportLogsServiceResponse
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTracePartialSuccess,
-    ExportTraceServiceResponse,
-)
 
 Encoding = Literal["protobuf", "json"]
 Signal = Literal["traces", "logs"]
@@ -72,22 +62,3 @@ class Sink(Protocol):
 
     def count_call(self, transport: Transport, code: str) -> None:
         """Count one answer to a sender."""
-
-
-def response(receipt: Receipt, signal: Signal) -> ExportTraceServiceResponse | ExportLogsServiceResponse:
-    """The answer to a body that was taken; `partial_success` is set only where there is something to say."""
-    if not receipt.rejected and not receipt.message:
-        return ExportLogsServiceResponse() if signal == "logs" else ExportTraceServiceResponse()
-    if signal == "logs":
-        records = ExportLogsPartialSuccess(rejected_log_records=receipt.rejected, error_message=receipt.message)
-        return ExportLogsServiceResponse(partial_success=records)
-    partial = ExportTracePartialSuccess(rejected_spans=receipt.rejected, error_message=receipt.message)
-    return ExportTraceServiceResponse(partial_success=partial)
-
-
-def refusal(code: "Code.ValueType", message: str, retry_after_s: int | None = None) -> Status:
-    """The answer to a body that was not taken, with RetryInfo where it is worth sending again."""
-    status = Status(code=code, message=message)
-    if retry_after_s is not None:
-        status.details.add().Pack(RetryInfo(retry_delay=Duration(seconds=retry_after_s)))
-    return status

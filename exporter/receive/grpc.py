@@ -12,11 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import grpc
-from google.rpc.code_pb2 import INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED, Code
-from google.rpc.status_pb2 import Status
 
 from exporter.decode.columns import BadBody
-from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Full, Signal, Sink, refusal, response
+from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Full, Signal, Sink
+from exporter.receive.answers import Code, refused, taken
 
 EXPORT: Final = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 EXPORT_LOGS: Final = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
@@ -78,23 +77,23 @@ class GrpcReceiver:
 
     async def _export(self, signal: Signal, body: bytes, call: _Call) -> bytes:
         if self._stopping:
-            await self._refuse(call, refusal(UNAVAILABLE, STOPPING, STOPPING_RETRY_S))
+            await self._refuse(call, Code.UNAVAILABLE, STOPPING, STOPPING_RETRY_S)
         try:
             receipt = self._sink.feed(body, encoding="protobuf", transport="grpc", now_ns=self._clock(), signal=signal)
         except BadBody as error:
-            await self._refuse(call, refusal(INVALID_ARGUMENT, str(error)))
+            await self._refuse(call, Code.INVALID_ARGUMENT, str(error))
         except Full as error:
-            await self._refuse(call, refusal(RESOURCE_EXHAUSTED, str(error), error.retry_after_s))
+            await self._refuse(call, Code.RESOURCE_EXHAUSTED, str(error), error.retry_after_s)
         self._sink.count_call("grpc", "OK")
-        return response(receipt, signal).SerializeToString()
+        return taken(receipt, signal, "protobuf")
 
     async def _unimplemented(self, _: bytes, call: _Call) -> bytes:
-        await self._refuse(call, refusal(UNIMPLEMENTED, NO_OTHERS))
+        await self._refuse(call, Code.UNIMPLEMENTED, NO_OTHERS)
 
-    async def _refuse(self, call: _Call, status: Status) -> NoReturn:
-        self._sink.count_call("grpc", Code.Name(status.code))
-        details = (("grpc-status-details-bin", status.SerializeToString()),)
-        await call.abort(_CODES[status.code], status.message, details)
+    async def _refuse(self, call: _Call, code: Code, message: str, retry_after_s: int | None = None) -> NoReturn:
+        self._sink.count_call("grpc", code.name)
+        details = (("grpc-status-details-bin", refused(code, message, retry_after_s)),)
+        await call.abort(_CODES[code], message, details)
 
 
 def _target(host: str, port: int) -> str:

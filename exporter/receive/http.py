@@ -18,12 +18,10 @@ from functools import partial
 from typing import Final
 
 from aiohttp import web
-from google.protobuf.json_format import MessageToJson
-from google.protobuf.message import Message
-from google.rpc.code_pb2 import DEADLINE_EXCEEDED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED
 
 from exporter.decode.columns import BadBody
-from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Room, Signal, Sink, refusal, response
+from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Room, Signal, Sink
+from exporter.receive.answers import Code, refused, taken
 
 ENCODINGS: Final[dict[str, Encoding]] = {"application/x-protobuf": "protobuf", "application/json": "json"}
 NO_OTHERS: Final = "goodput-exporter takes traces and logs, by POST at /v1/traces and /v1/logs"
@@ -107,27 +105,29 @@ class HttpReceiver:
             text = f"content type {request.content_type}: send one of {_listed(ENCODINGS)}"
             return web.Response(status=415, text=text)
         if self._stopping:
-            answer = _refuse(request, 503, UNAVAILABLE, STOPPING, STOPPING_RETRY_S)
+            answer = _refuse(request, 503, Code.UNAVAILABLE, STOPPING, STOPPING_RETRY_S)
             answer.force_close()
             return answer
         try:
             return self._feed(request, await self._body(request), signal)
         except _UnknownCoding as error:
-            return _refuse(request, 415, INVALID_ARGUMENT, str(error))
+            return _refuse(request, 415, Code.INVALID_ARGUMENT, str(error))
         except _TooLarge as error:
-            return _refuse(request, 413, RESOURCE_EXHAUSTED, str(error))
+            return _refuse(request, 413, Code.RESOURCE_EXHAUSTED, str(error))
         except (_NotCompressed, BadBody, web.RequestPayloadError) as error:
-            return _refuse(request, 400, INVALID_ARGUMENT, str(error))
+            return _refuse(request, 400, Code.INVALID_ARGUMENT, str(error))
         except TimeoutError:
-            return _refuse(request, 408, DEADLINE_EXCEEDED, f"the body took longer than {self._read_timeout_s:g} s")
+            return _refuse(
+                request, 408, Code.DEADLINE_EXCEEDED, f"the body took longer than {self._read_timeout_s:g} s"
+            )
         except Full as error:
-            http, code = (503, UNAVAILABLE) if self._stopping else (429, RESOURCE_EXHAUSTED)
+            http, code = (503, Code.UNAVAILABLE) if self._stopping else (429, Code.RESOURCE_EXHAUSTED)
             return _refuse(request, http, code, str(error), error.retry_after_s)
 
     def _feed(self, request: web.Request, body: bytes, signal: Signal) -> web.Response:
         encoding = ENCODINGS[request.content_type]
         receipt = self._sink.feed(body, encoding=encoding, transport="http", now_ns=self._clock(), signal=signal)
-        return _answer(request, 200, response(receipt, signal))
+        return _answer(request, 200, taken(receipt, signal, encoding))
 
     async def _body(self, request: web.Request) -> bytes:
         body = _Body(request.headers.get("Content-Encoding", "identity").strip().lower(), self._max_body)
@@ -146,7 +146,7 @@ class HttpReceiver:
     async def _other_signal(self, request: web.Request) -> web.Response:
         if request.content_type not in ENCODINGS:
             return web.Response(status=404, text=NO_OTHERS)
-        return _refuse(request, 404, UNIMPLEMENTED, NO_OTHERS)
+        return _refuse(request, 404, Code.UNIMPLEMENTED, NO_OTHERS)
 
 
 class _UnknownCoding(Exception):
@@ -213,9 +213,9 @@ class _Body:
 
 
 def _refuse(
-    request: web.Request, status: int, code: int, message: str, retry_after_s: int | None = None
+    request: web.Request, status: int, code: Code, message: str, retry_after_s: int | None = None
 ) -> web.Response:
-    answer = _answer(request, status, refusal(code, message, retry_after_s))
+    answer = _answer(request, status, refused(code, message, retry_after_s, ENCODINGS[request.content_type]))
     if retry_after_s is not None:
         answer.headers["Retry-After"] = str(retry_after_s)
     if status == 415:
@@ -223,11 +223,7 @@ def _refuse(
     return answer
 
 
-def _answer(request: web.Request, status: int, message: Message) -> web.Response:
-    if ENCODINGS[request.content_type] == "json":
-        body = MessageToJson(message, indent=None).encode()
-    else:
-        body = message.SerializeToString()
+def _answer(request: web.Request, status: int, body: bytes) -> web.Response:
     return web.Response(status=status, body=body, content_type=request.content_type)
 
 

@@ -79,10 +79,10 @@ def exporter(
 
 
 @contextmanager
-def null_server(transport: Transport) -> Iterator[Receiver]:
-    """One that drops what comes."""
+def null_server(transport: Transport, *, own: bool = False) -> Iterator[Receiver]:
+    """One that drops what comes, or the exporter's own receiver with a sink that does."""
     way, port = "grpc" if transport == "grpc" else "http", free_port()
-    command = [sys.executable, "-m", "tests.bench.null", way, str(port)]
+    command = [sys.executable, "-m", "tests.bench.null", way, str(port), *(["own"] if own else [])]
     with TemporaryDirectory() as folder, running(command, lambda: listens(port), Path(folder, "log")) as process:
         yield Receiver(process, {way: port})
 
