@@ -72,7 +72,10 @@ cdef class Reader:
     cdef Py_ssize_t at
     cdef long long series
     cdef Run run
+    cdef readonly list adds
+    cdef readonly list takes
 
+    cpdef bint begin(self) except *
     @cython.locals(low_bits=int, count=Py_ssize_t)
     cdef bint next(self) except *
     @cython.locals(code="const unsigned char[::1]", at=Py_ssize_t, value="unsigned long long", shift=int,

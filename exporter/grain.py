@@ -273,6 +273,14 @@ class Reader:
         self.at = 0
         self.series = -1
         self.run = Run()
+        self.adds: list[int] = []
+        """Numbers of windows to which it is being added."""
+        self.takes: list[int] = []
+        """And from which it is being taken away."""
+
+    def begin(self) -> bool:
+        """`next`, for those without C types."""
+        return self.next()
 
     def next(self) -> bool:
         """Read the next series into `run`; False at the end."""

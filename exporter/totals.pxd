@@ -14,6 +14,12 @@ cdef int AMOUNTS
 cdef long long ELSEWHERE
 cdef unsigned long long EVEN
 cdef Py_ssize_t EXTENT
+cdef Py_ssize_t START
+cdef Py_ssize_t FIRST
+cdef Py_ssize_t LENGTH
+cdef Py_ssize_t LIVE
+cdef long long NEAR
+cdef Py_ssize_t QUEUE
 
 cdef class Pool:
     cdef object store
@@ -28,10 +34,8 @@ cdef class Totals:
     cdef dict rows
     cdef list spare_rows
     cdef readonly list series
-    cdef int[::1] starts
-    cdef int[::1] firsts
-    cdef int[::1] lengths
-    cdef int[::1] live
+    cdef int[::1] near
+    cdef int[::1] extents
     cdef int[::1] directory
     cdef Py_ssize_t directory_used
     cdef dict spare_parts
@@ -39,6 +43,14 @@ cdef class Totals:
     cdef Pool short_pool
     cdef Pool amount_pool
     cdef dict beyond
+    cdef long long taken
+    cdef Py_ssize_t queued
+    cdef int[::1] queue_places
+    cdef int[::1] queue_slots
+    cdef long long[::1] queue_series
+    cdef long long[::1] queue_amounts
+    cdef long long[::1] queue_cells
+    cdef long long touched
     cdef unsigned char[::1] bytes
     cdef unsigned long long[::1] words
     cdef unsigned short[::1] shorts
@@ -54,10 +66,13 @@ cdef class Totals:
     cpdef void add(self, Py_ssize_t window, long long series, Py_ssize_t slot, amount) except *
     @cython.locals(row=Py_ssize_t, window=Py_ssize_t)
     cdef void add_everywhere(self, list windows, long long series, Py_ssize_t slot, long long amount) except *
-    @cython.locals(place=Py_ssize_t, slots="int[::1]", amounts="long long[::1]", plain=bint, current=Py_ssize_t,
-                   base=Py_ssize_t, number=Py_ssize_t, narrow=bint, index=Py_ssize_t, slot=Py_ssize_t,
-                   page=Py_ssize_t, handle=Py_ssize_t, cell=Py_ssize_t, old=int)
-    cdef void add_run(self, Py_ssize_t window, long long series, Run run, int sign) except *
+    @cython.locals(place=Py_ssize_t, done=Py_ssize_t, at=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t)
+    cdef void queue(self, Py_ssize_t window, long long series, Run run, int sign) except *
+    @cython.locals(count=Py_ssize_t, taken="long long", touched="long long", at=Py_ssize_t, cell="long long",
+                   amount="long long", old=int)
+    cdef void flush(self) except *
+    @cython.locals(at=Py_ssize_t, handle=Py_ssize_t)
+    cdef inline Py_ssize_t _cell(self, Py_ssize_t place, Py_ssize_t slot) except -2
     @cython.locals(handle=Py_ssize_t, kind=int, number=Py_ssize_t, cell=Py_ssize_t, old="long long",
                    total="long long", wanted=int)
     cdef void change(self, Py_ssize_t place, Py_ssize_t slot, long long amount) except *
@@ -102,7 +117,7 @@ cdef class Totals:
     cdef void _extend(self, Py_ssize_t place, Py_ssize_t page) except *
     @cython.locals(start=Py_ssize_t)
     cdef Py_ssize_t _part(self, Py_ssize_t length) except -1
-    cdef void _add_rows(self) except *
+    cdef Py_ssize_t _new_row(self, long long series) except -1
 
 @cython.locals(longer="int[::1]")
 cdef int[::1] _longer(int[::1] numbers, Py_ssize_t more)
