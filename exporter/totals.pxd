@@ -67,7 +67,7 @@ cdef class Totals:
     @cython.locals(row=Py_ssize_t, window=Py_ssize_t)
     cdef void add_everywhere(self, list windows, long long series, Py_ssize_t slot, long long amount) except *
     @cython.locals(place=Py_ssize_t, done=Py_ssize_t, at=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t)
-    cdef void queue(self, Py_ssize_t window, long long series, Run run, int sign) except *
+    cdef int queue(self, Py_ssize_t window, long long series, Run run, int sign) except -1
     @cython.locals(count=Py_ssize_t, taken="long long", touched="long long", at=Py_ssize_t, cell="long long",
                    amount="long long", old=int)
     cdef void flush(self) except *

@@ -243,7 +243,9 @@ class Totals:
         """Forget all that is in a window."""
         for series, row in list(self.rows.items()):
             place = row + window
-            for page in range(self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]):
+            for page in range(
+                self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+            ):
                 handle = self._find(place, page)
                 if handle:
                     self._wipe(handle)
@@ -259,7 +261,9 @@ class Totals:
         if row is None:
             return found
         place = row + window
-        for page in range(self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]):
+        for page in range(
+            self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+        ):
             handle = self._find(place, page)
             if handle:
                 for slot in range(page << PAGE_BITS, (page + 1) << PAGE_BITS):
@@ -300,7 +304,9 @@ class Totals:
             return None
         place = row + window
         whole = 0
-        for page in range(self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]):
+        for page in range(
+            self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+        ):
             handle = self._find(place, page)
             if handle:
                 whole += self._page_sum(handle)
@@ -315,7 +321,9 @@ class Totals:
     def _slot_at(self, place: int, needed: int) -> int:
         """The least slot up to which amounts add up to as much."""
         below = 0
-        for page in range(self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]):
+        for page in range(
+            self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+        ):
             handle = self._find(place, page)
             if handle:
                 amount = self._page_sum(handle)

@@ -33,8 +33,8 @@ LONG_AGO: Final = -(2**62)
 """Before the first grain that may be."""
 FINE_NS: Final = 60 * SECOND_NS
 """Younger grains stay short, so that windows of other lengths can take them over."""
-STEP: Final = 200_000
-"""Amounts that `work` moves if not told otherwise: one or two milliseconds."""
+STEP: Final = 30_000
+"""Amounts that `work` moves if not told otherwise: a few milliseconds."""
 LAST: Final = 0x7FFF_FFFF_FFFF_FFFF
 """After every series."""
 ALL: Final = 2**62
