@@ -8,6 +8,7 @@ cdef int UNIT_BITS
 cdef long long LIMIT
 cdef Py_ssize_t PAGE
 cdef int PAGE_BITS
+cdef Py_ssize_t PAGES
 cdef int BYTES
 cdef int SHORTS
 cdef int AMOUNTS
@@ -51,6 +52,7 @@ cdef class Totals:
     cdef long long[::1] queue_amounts
     cdef long long[::1] queue_cells
     cdef long long touched
+    cdef long long[::1] page_sums
     cdef unsigned char[::1] bytes
     cdef unsigned long long[::1] words
     cdef unsigned short[::1] shorts
@@ -87,9 +89,9 @@ cdef class Totals:
     cpdef object total(self, Py_ssize_t window, long long series, Py_ssize_t slot)
     cpdef list numbers(self, Py_ssize_t window)
     cpdef bint has(self, Py_ssize_t window, long long series)
-    @cython.locals(place=Py_ssize_t, page=Py_ssize_t, handle=Py_ssize_t, whole="long long", needed="long long")
+    @cython.locals(place=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, whole="long long", amount="long long")
     cpdef tuple ranked(self, Py_ssize_t window, long long series, shares)
-    @cython.locals(page=Py_ssize_t, handle=Py_ssize_t, below="long long", amount="long long", slot=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t, handle=Py_ssize_t, below="long long", slot=Py_ssize_t)
     cdef Py_ssize_t _slot_at(self, Py_ssize_t place, long long needed) except -1
     @cython.locals(kind=int, number=Py_ssize_t, lanes="unsigned long long", word="unsigned long long", at=Py_ssize_t,
                    whole="long long", cell=Py_ssize_t, amount="long long", value="long long")

@@ -17,6 +17,8 @@ UNIT_BITS: Final = WEIGHT_ONE.bit_length() - 1
 LIMIT: Final = 0x4000_0000_0000_0000
 PAGE: Final = 64
 PAGE_BITS: Final = 6
+PAGES: Final = 1024
+"""Pages of a series at most."""
 BYTES: Final = 0
 """Kinds of pages, by their cells."""
 SHORTS: Final = 1
@@ -92,6 +94,7 @@ class Totals:
         self.queue_amounts = memoryview(array("q", bytes(8 * QUEUE)))
         self.queue_cells = memoryview(array("q", bytes(8 * QUEUE)))
         self.touched = 0
+        self.page_sums = memoryview(array("q", [0]) * PAGES)
         self._look()
 
     # What is added.
@@ -303,39 +306,32 @@ class Totals:
         if row is None or self.extents[4 * (row + window) + LIVE] == 0:
             return None
         place = row + window
-        whole = 0
-        for page in range(
-            self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
-        ):
-            handle = self._find(place, page)
-            if handle:
-                whole += self._page_sum(handle)
+        whole, start = 0, self.extents[4 * place + START]
+        for at in range(self.extents[4 * place + LENGTH]):
+            amount = 0
+            if self.directory[start + at]:
+                amount = self._page_sum(self.directory[start + at])
+                whole += amount
                 if whole >= LIMIT:
                     raise OverflowError
-        found = [whole]
-        for numerator, denominator in shares:
-            needed = _rank(whole, numerator, denominator)
-            found.append(self._slot_at(place, needed))
-        return tuple(found)
+            self.page_sums[at] = amount
+        return (whole, *[self._slot_at(place, _rank(whole, share[0], share[1])) for share in shares])
 
     def _slot_at(self, place: int, needed: int) -> int:
-        """The least slot up to which amounts add up to as much."""
-        below = 0
-        for page in range(
-            self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
-        ):
-            handle = self._find(place, page)
-            if handle:
-                amount = self._page_sum(handle)
-                if below + amount >= needed:
-                    slot = page << PAGE_BITS
-                    below += self._amount(handle, slot)
-                    while below < needed:
-                        slot += 1
-                        below += self._amount(handle, slot)
-                    return slot
-                below += amount
-        raise ValueError("a percentile is at most 100")
+        """The least slot up to which amounts add up to as much, by the sums of pages that `ranked` has left."""
+        at, below = 0, 0
+        while below + self.page_sums[at] < needed:
+            below += self.page_sums[at]
+            at += 1
+            if at == self.extents[4 * place + LENGTH]:
+                raise ValueError("a percentile is at most 100")
+        handle = self.directory[self.extents[4 * place + START] + at]
+        slot = (self.extents[4 * place + FIRST] + at) << PAGE_BITS
+        below += self._amount(handle, slot)
+        while below < needed:
+            slot += 1
+            below += self._amount(handle, slot)
+        return slot
 
     def _page_sum(self, handle: int) -> int:
         """All amounts of a page. Raises OverflowError for one that is negative or beyond LIMIT / 64."""

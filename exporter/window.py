@@ -379,7 +379,7 @@ class Moment:
         if self.others:
             for grain in self.others:
                 grain.add(key, amount)
-        if self.late:
+        if self.late and self.totals is not None:
             self.totals.add_everywhere(self.late, series, slot, amount)
 
     def add_all(self, triples: memoryview, count: int) -> None:
