@@ -48,7 +48,8 @@ cdef class Totals:
     cdef Py_ssize_t queued
     cdef int[::1] queue_places
     cdef int[::1] queue_slots
-    cdef long long[::1] queue_series
+    cdef list emptied
+    cdef long long[::1] row_series
     cdef long long[::1] queue_amounts
     cdef long long[::1] queue_cells
     cdef long long touched
@@ -68,11 +69,15 @@ cdef class Totals:
     cpdef void add(self, Py_ssize_t window, long long series, Py_ssize_t slot, amount) except *
     @cython.locals(row=Py_ssize_t, window=Py_ssize_t)
     cdef void add_everywhere(self, list windows, long long series, Py_ssize_t slot, long long amount) except *
-    @cython.locals(place=Py_ssize_t, done=Py_ssize_t, at=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(place=Py_ssize_t, done=Py_ssize_t, at=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t,
+                   slots="int[::1]", places="int[::1]", amounts="long long[::1]")
     cdef int queue(self, Py_ssize_t window, long long series, Run run, int sign) except -1
-    @cython.locals(count=Py_ssize_t, taken="long long", touched="long long", at=Py_ssize_t, cell="long long",
-                   amount="long long", old=int)
+    @cython.locals(taken="long long", at=Py_ssize_t, cell="long long", amount="long long", old=int,
+                   slots="int[::1]", places="int[::1]", amounts="long long[::1]", cells="long long[::1]")
     cdef void flush(self) except *
+    @cython.locals(touched="long long", at=Py_ssize_t, cell="long long", slot=int, page=int, place=int, last_place=int,
+                   last_page=int, base="long long", slots="int[::1]", places="int[::1]", cells="long long[::1]")
+    cdef void _look_up(self) except *
     @cython.locals(at=Py_ssize_t, handle=Py_ssize_t)
     cdef inline Py_ssize_t _cell(self, Py_ssize_t place, Py_ssize_t slot) except -2
     @cython.locals(handle=Py_ssize_t, kind=int, number=Py_ssize_t, cell=Py_ssize_t, old="long long",
@@ -119,6 +124,7 @@ cdef class Totals:
     cdef void _extend(self, Py_ssize_t place, Py_ssize_t page) except *
     @cython.locals(start=Py_ssize_t)
     cdef Py_ssize_t _part(self, Py_ssize_t length) except -1
+    @cython.locals(known="long long[::1]", count=Py_ssize_t, more=Py_ssize_t, row=Py_ssize_t)
     cdef Py_ssize_t _new_row(self, long long series) except -1
 
 @cython.locals(longer="int[::1]")

@@ -90,7 +90,10 @@ class Totals:
         self.queued = 0
         self.queue_places = memoryview(array("i", bytes(4 * QUEUE)))
         self.queue_slots = memoryview(array("i", bytes(4 * QUEUE)))
-        self.queue_series = memoryview(array("q", bytes(8 * QUEUE)))
+        self.emptied: list[int] = []
+        """Series of which a window holds nothing any more."""
+        self.row_series = memoryview(array("q"))
+        """By row and window, the series; only where the window is the first."""
         self.queue_amounts = memoryview(array("q", bytes(8 * QUEUE)))
         self.queue_cells = memoryview(array("q", bytes(8 * QUEUE)))
         self.touched = 0
@@ -137,19 +140,18 @@ class Totals:
 
     def queue(self, window: int, series: int, run: Run, sign: int) -> None:
         """Add, or with a sign of -1 take away, what a run holds: at once, or when the queue is full or flushed."""
-        place = self.place(window, series)
+        slots, amounts, places = self.queue_slots, self.queue_amounts, self.queue_places
         done = 0
         while done < run.count:
             if self.queued == QUEUE:
                 self.flush()
-                place = self.place(window, series)
+            place = self.place(window, series)
             at = self.queued
             count = min(run.count - done, QUEUE - at)
             for index in range(done, done + count):
-                self.queue_places[at] = place
-                self.queue_slots[at] = run.slots[index]
-                self.queue_amounts[at] = sign * run.amounts[index]
-                self.queue_series[at] = series
+                places[at] = place
+                slots[at] = run.slots[index]
+                amounts[at] = sign * run.amounts[index]
                 at += 1
             self.queued = at
             done += count
@@ -159,31 +161,49 @@ class Totals:
 
         Memory is slow where it is asked for one thing after another, so all pages are looked up first, then all cells.
         """
-        count, taken, touched = self.queued, self.taken, 0
-        for at in range(count):
-            self.queue_cells[at] = self._cell(self.queue_places[at], self.queue_slots[at])
-        for at in range(count):
-            cell = self.queue_cells[at]
+        self._look_up()
+        slots, amounts, places, cells = self.queue_slots, self.queue_amounts, self.queue_places, self.queue_cells
+        taken = self.taken
+        for at in range(self.queued):
+            cell, amount = cells[at], amounts[at]
+            if cell >= 0 and taken == self.taken:  # else a page may have become another one's
+                old = self.bytes[cell]
+                if amount == UNIT:
+                    if 0 < old < 255:
+                        self.bytes[cell] = old + 1
+                        continue
+                    if old == 0 and self.byte_used[cell >> PAGE_BITS]:
+                        self.bytes[cell] = 1
+                        self.byte_used[cell >> PAGE_BITS] += 1
+                        continue
+                elif amount == -UNIT and old > 1:
+                    self.bytes[cell] = old - 1
+                    continue
+            self.change(places[at], slots[at], amount)
+        self.queued = 0
+        if self.emptied:
+            emptied, self.emptied = self.emptied, []
+            for series in emptied:
+                if series in self.rows:
+                    self.tidy(series)
+
+    def _look_up(self) -> None:
+        """Find the cells of what is queued, and have them at hand."""
+        slots, places, cells = self.queue_slots, self.queue_places, self.queue_cells
+        last_place, last_page, base = -1, -1, -1
+        for at in range(self.queued):
+            place, slot = places[at], slots[at]
+            page = slot >> PAGE_BITS
+            if page != last_page or place != last_place:
+                last_place, last_page = place, page
+                base = self._cell(place, page << PAGE_BITS)
+            cells[at] = base + (slot & (PAGE - 1)) if base >= 0 else -1
+        touched = 0
+        for at in range(self.queued):
+            cell = cells[at]
             if cell >= 0:
                 touched += self.bytes[cell] + self.byte_used[cell >> PAGE_BITS]
         self.touched = touched
-        for at in range(count):
-            cell, amount = self.queue_cells[at], self.queue_amounts[at]
-            if cell >= 0 and taken == self.taken:  # else a page may have become another one's
-                old = self.bytes[cell]
-                if amount == UNIT and old != 255 and self.byte_used[cell >> PAGE_BITS]:
-                    self.bytes[cell] = old + 1
-                    if old == 0:
-                        self.byte_used[cell >> PAGE_BITS] += 1
-                    continue
-                if amount == -UNIT and old > 1:
-                    self.bytes[cell] = old - 1
-                    continue
-            self.change(self.queue_places[at], self.queue_slots[at], amount)
-        self.queued = 0
-        for at in range(count):
-            if self.extents[4 * self.queue_places[at] + LIVE] == 0 and self.queue_series[at] in self.rows:
-                self.tidy(self.queue_series[at])
 
     def _cell(self, place: int, slot: int) -> int:
         """The cell of a page of bytes; -1 for none."""
@@ -394,6 +414,7 @@ class Totals:
         self.extents[4 * place + LIVE] -= 1
         if self.extents[4 * place + LIVE] == 0:
             self.series[place % self.windows] -= 1
+            self.emptied.append(self.row_series[place - place % self.windows])
             self.spare_parts.setdefault(self.extents[4 * place + LENGTH], []).append(self.extents[4 * place + START])
             self.extents[4 * place + LENGTH] = 0
 
@@ -493,8 +514,11 @@ class Totals:
             count = len(self.extents) // 4
             more = (count // 2 // self.windows + 16) * self.windows
             self.extents = _longer(self.extents, 4 * more)
+            known, self.row_series = self.row_series, memoryview(array("q", [0]) * (count + more))
+            self.row_series[:count] = known
             self.spare_rows.extend(range(count + more - self.windows, count - 1, -self.windows))
         row = self.rows[series] = self.spare_rows.pop()
+        self.row_series[row] = series
         if 0 <= series < NEAR:
             if series >= len(self.near):
                 self.near = _longer(self.near, series + series // 2 + 64 - len(self.near))
