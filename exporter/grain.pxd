@@ -26,7 +26,7 @@ cdef class Sums:
     @cython.locals(keys="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t place(self, long long key) except -1
     @cython.locals(at=Py_ssize_t, total="long long")
-    cdef void add(self, long long key, long long amount) except *
+    cdef int add(self, long long key, long long amount) except -1
     cdef void add_beyond(self, long long key, amount) except *
     @cython.locals(keys="long long[::1]", amounts="long long[::1]", key="long long", place=Py_ssize_t, at=Py_ssize_t)
     cdef void grow(self) except *
@@ -57,7 +57,7 @@ cdef class Packer:
     @cython.locals(code="unsigned char[::1]")
     cdef void reserve(self, Py_ssize_t count) except *
     @cython.locals(code="unsigned char[::1]", at=Py_ssize_t)
-    cdef void number(self, unsigned long long value) except *
+    cdef int number(self, unsigned long long value) except -1
     @cython.locals(slots="int[::1]", amounts="long long[::1]", last=int, low_bits=int, code="unsigned char[::1]",
                    at=Py_ssize_t, held="unsigned long long", bits=int, skip=Py_ssize_t, place=Py_ssize_t,
                    repeats=Py_ssize_t, gap="unsigned long long", high="unsigned long long", one="unsigned long long",
@@ -72,7 +72,10 @@ cdef class Reader:
     cdef Py_ssize_t at
     cdef long long series
     cdef Run run
+    cdef readonly list adds
+    cdef readonly list takes
 
+    cpdef bint begin(self) except *
     @cython.locals(low_bits=int, count=Py_ssize_t)
     cdef bint next(self) except *
     @cython.locals(code="const unsigned char[::1]", at=Py_ssize_t, value="unsigned long long", shift=int,
@@ -103,7 +106,7 @@ cdef class Log:
     cdef Py_ssize_t count
     cdef unsigned int[::1] keys
 
-    cdef void add(self, unsigned int key) except *
+    cdef int add(self, unsigned int key) except -1
     @cython.locals(keys="unsigned int[::1]")
     cdef void grow(self) except *
 
@@ -114,20 +117,29 @@ cdef class Grain:
     cdef public Py_ssize_t merged
     cdef public dict beyond
 
-    cdef void add(self, long long key, long long amount) except *
+    cdef int add(self, long long key, long long amount) except -1
     cpdef void add_large(self, long long key, amount) except *
     cpdef Py_ssize_t loose(self) except -1
-    @cython.locals(sums=Sums, packer=Packer, run=Run, count=Py_ssize_t)
+    @cython.locals(sums=Sums, packer=Packer, run=Run, count=Py_ssize_t, sorted_count=Py_ssize_t)
     cpdef Py_ssize_t pack(self) except -1
     cpdef void take(self, Grain other) except *
 
-@cython.locals(count=Py_ssize_t, keys="long long[::1]", at=Py_ssize_t, place=Py_ssize_t, key="long long")
-cdef long long[::1] _sorted_keys(Sums sums, Log log)
-@cython.locals(count=Py_ssize_t, every="long long", place=Py_ssize_t, key="long long", at=Py_ssize_t,
-               other="long long[::1]", starts="long long[::1]", swap="long long[::1]", shift=int, digit=Py_ssize_t,
-               total="long long")
-cdef long long[::1] _sorted(long long[::1] keys)
-@cython.locals(place=Py_ssize_t, count=Py_ssize_t, stop=Py_ssize_t, series="long long", at=Py_ssize_t,
-               key="long long", amount="long long")
-cdef void _pack(long long[::1] keys, Sums sums, Packer packer, Run run) except *
+cdef class Sorter:
+    cdef long long[::1] keys
+    cdef long long[::1] other
+    cdef long long[::1] starts
+
+    @cython.locals(count=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t, key="long long")
+    cdef Py_ssize_t load(self, Sums sums, Log log) except -1
+    @cython.locals(keys="long long[::1]", place=Py_ssize_t, key="long long", at=Py_ssize_t)
+    cdef void insert(self, Py_ssize_t count) except *
+    @cython.locals(keys="long long[::1]", other="long long[::1]", swap="long long[::1]", starts="long long[::1]",
+                   every="long long", shift=int, place=Py_ssize_t, digit=Py_ssize_t, total="long long", at=Py_ssize_t)
+    cdef void sort(self, Py_ssize_t count) except *
+
+cdef Sorter SORTER
+
+@cython.locals(place=Py_ssize_t, stop=Py_ssize_t, series="long long", at=Py_ssize_t, key="long long",
+               amount="long long")
+cdef void _pack(long long[::1] keys, Py_ssize_t count, Sums sums, Packer packer, Run run) except *
 cdef int _bits(unsigned long long value) except -1

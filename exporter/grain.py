@@ -46,7 +46,7 @@ class Sums:
         self.count = 0
         self.mask = 15
         self.keys = memoryview(array("q", [-1]) * 16)
-        self.amounts = memoryview(array("q", bytes(8 * 16)))
+        self.amounts = memoryview(array("q", [0]) * 16)
         self.beyond: dict[int, int] | None = None
         """What the table could not hold, by key."""
 
@@ -85,7 +85,7 @@ class Sums:
         keys, amounts = self.keys, self.amounts
         self.mask = 2 * self.mask + 1
         self.keys = memoryview(array("q", [-1]) * (self.mask + 1))
-        self.amounts = memoryview(array("q", bytes(8 * (self.mask + 1))))
+        self.amounts = memoryview(array("q", [0]) * (self.mask + 1))
         for place in range(len(keys)):
             key = keys[place]
             if key != -1:
@@ -100,8 +100,8 @@ class Run:
     def __init__(self) -> None:
         self.count = 0
         self.room = 64
-        self.slots = memoryview(array("i", bytes(4 * 64)))
-        self.amounts = memoryview(array("q", bytes(8 * 64)))
+        self.slots = memoryview(array("i", [0]) * 64)
+        self.amounts = memoryview(array("q", [0]) * 64)
         self.plain = False
         """Whether each amount is one UNIT."""
 
@@ -109,8 +109,8 @@ class Run:
         """Make room; what was there is lost."""
         if count > self.room:
             self.room = count + count // 2
-            self.slots = memoryview(array("i", bytes(4 * self.room)))
-            self.amounts = memoryview(array("q", bytes(8 * self.room)))
+            self.slots = memoryview(array("i", [0]) * self.room)
+            self.amounts = memoryview(array("q", [0]) * self.room)
 
     def merge(self, one: "Run", other: "Run") -> None:
         """Become what two runs hold together."""
@@ -273,6 +273,14 @@ class Reader:
         self.at = 0
         self.series = -1
         self.run = Run()
+        self.adds: list[int] = []
+        """Numbers of windows to which it is being added."""
+        self.takes: list[int] = []
+        """And from which it is being taken away."""
+
+    def begin(self) -> bool:
+        """`next`, for those without C types."""
+        return self.next()
 
     def next(self) -> bool:
         """Read the next series into `run`; False at the end."""
@@ -441,13 +449,13 @@ class Grain:
         if self.sums is None and self.log is None:
             return count
         sums = Sums() if self.sums is None else self.sums
-        keys = _sorted_keys(sums, self.log)
+        sorted_count = SORTER.load(sums, self.log)
         if sums.beyond is not None:
             self.beyond = _added(self.beyond, sums.beyond)
         self.sums = None
         self.log = None
         packer, run = Packer(), Run()
-        _pack(keys, sums, packer, run)
+        _pack(SORTER.keys, sorted_count, sums, packer, run)
         if packer.at:
             self.pieces.append(packer.done())
         return count
@@ -465,7 +473,7 @@ class Log:
 
     def __init__(self) -> None:
         self.count = 0
-        self.keys = memoryview(array("I", bytes(4 * 256)))
+        self.keys = memoryview(array("I", [0]) * 256)
 
     def add(self, key: int) -> None:
         """Note one sample."""
@@ -477,7 +485,7 @@ class Log:
     def grow(self) -> None:
         """Half as much room again."""
         keys = self.keys
-        self.keys = memoryview(array("I", bytes(4 * (self.count + self.count // 2))))
+        self.keys = memoryview(array("I", [0]) * (self.count + self.count // 2))
         self.keys[: self.count] = keys
 
 
@@ -488,64 +496,78 @@ def _added(one: dict[int, int] | None, other: dict[int, int]) -> dict[int, int]:
     return sums
 
 
-def _sorted_keys(sums: Sums, log: Log | None) -> memoryview:
-    """All keys, twice themselves, plus one where the amount stands in `sums`; ascending."""
-    count = sums.count + (0 if log is None else log.count)
-    keys = memoryview(array("q", bytes(8 * count)))
-    at = 0
-    for place in range(len(sums.keys)):
-        key = sums.keys[place]
-        if key != -1:
-            keys[at] = key << 1 | 1
-            at += 1
-    if log is not None:
-        for place in range(log.count):
-            keys[at] = log.keys[place] << 1
-            at += 1
-    return _sorted(keys)
+class Sorter:
+    """Sorts keys. Its memory is used again, as asking for it anew would take as long as sorting."""
 
+    def __init__(self) -> None:
+        self.keys = memoryview(array("q", [0]) * INSERTED)
+        self.other = memoryview(array("q", [0]) * INSERTED)
+        self.starts = memoryview(array("q", [0]) * DIGITS)
 
-def _sorted(keys: memoryview) -> memoryview:
-    """Ascending; `keys` is used up."""
-    count, every = len(keys), 0
-    if count <= INSERTED:
+    def load(self, sums: Sums, log: Log | None) -> int:
+        """Have in `keys` all keys, twice themselves, plus one where the amount stands in `sums`; how many."""
+        count = sums.count + (0 if log is None else log.count)
+        if count > len(self.keys):
+            self.keys = memoryview(array("q", [0]) * count)
+            self.other = memoryview(array("q", [0]) * count)
+        at = 0
+        for place in range(len(sums.keys)):
+            key = sums.keys[place]
+            if key != -1:
+                self.keys[at] = key << 1 | 1
+                at += 1
+        if log is not None:
+            for place in range(log.count):
+                key = log.keys[place]
+                self.keys[at] = key << 1
+                at += 1
+        if count <= INSERTED:
+            self.insert(count)
+        else:
+            self.sort(count)
+        return count
+
+    def insert(self, count: int) -> None:
+        """Sort a few."""
+        keys = self.keys
         for place in range(1, count):
             key, at = keys[place], place
             while at > 0 and keys[at - 1] > key:
                 keys[at] = keys[at - 1]
                 at -= 1
             keys[at] = key
-        return keys
-    for place in range(count):
-        every |= keys[place]
-    other = memoryview(array("q", bytes(8 * count)))
-    starts = memoryview(array("q", bytes(8 * DIGITS)))
-    shift = 0
-    while every >> shift:
-        for digit in range(DIGITS):
-            starts[digit] = 0
+
+    def sort(self, count: int) -> None:
+        """Sort many, by one digit after the other."""
+        keys, other, starts, every, shift = self.keys, self.other, self.starts, 0, 0
         for place in range(count):
-            starts[keys[place] >> shift & (DIGITS - 1)] += 1
-        total = 0
-        for digit in range(DIGITS):
-            at = starts[digit]
-            starts[digit] = total
-            total += at
-        for place in range(count):
-            digit = keys[place] >> shift & (DIGITS - 1)
-            at = starts[digit]
-            starts[digit] = at + 1
-            other[at] = keys[place]
-        swap = keys
-        keys = other
-        other = swap
-        shift += DIGIT_BITS
-    return keys
+            every |= keys[place]
+        while every >> shift:
+            for digit in range(DIGITS):
+                starts[digit] = 0
+            for place in range(count):
+                starts[keys[place] >> shift & (DIGITS - 1)] += 1
+            total = 0
+            for digit in range(DIGITS):
+                at = starts[digit]
+                starts[digit] = total
+                total += at
+            for place in range(count):
+                digit = keys[place] >> shift & (DIGITS - 1)
+                at = starts[digit]
+                starts[digit] = at + 1
+                other[at] = keys[place]
+            swap = keys
+            keys = other
+            other = swap
+            shift += DIGIT_BITS
+        self.keys = keys
+        self.other = other
 
 
-def _pack(keys: memoryview, sums: Sums, packer: Packer, run: Run) -> None:
+def _pack(keys: memoryview, count: int, sums: Sums, packer: Packer, run: Run) -> None:
     """Write the amounts of sorted keys."""
-    place, count = 0, len(keys)
+    place = 0
     while place < count:
         series = keys[place] >> (SLOT_BITS + 1)
         stop, at = place, 0
@@ -566,6 +588,9 @@ def _pack(keys: memoryview, sums: Sums, packer: Packer, run: Run) -> None:
                 at += 1
         run.count = at
         packer.put(series, run)
+
+
+SORTER: Final = Sorter()
 
 
 def _bits(value: int) -> int:

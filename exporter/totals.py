@@ -17,6 +17,8 @@ UNIT_BITS: Final = WEIGHT_ONE.bit_length() - 1
 LIMIT: Final = 0x4000_0000_0000_0000
 PAGE: Final = 64
 PAGE_BITS: Final = 6
+PAGES: Final = 1024
+"""Pages of a series at most."""
 BYTES: Final = 0
 """Kinds of pages, by their cells."""
 SHORTS: Final = 1
@@ -25,6 +27,15 @@ ELSEWHERE: Final = -0x7FFF_FFFF_FFFF_FFFF
 """The cell of an amount that stands in the dictionary."""
 EVEN: Final = 0x00FF_00FF_00FF_00FF
 """Every other byte of eight."""
+START: Final = 0
+"""Numbers of a place."""
+FIRST: Final = 1
+LENGTH: Final = 2
+LIVE: Final = 3
+NEAR: Final = 1_048_576
+"""Series below it are found without a dictionary."""
+QUEUE: Final = 2_048
+"""Amounts that are added at once."""
 EXTENT: Final = 4
 """Pages of a series are listed in multiples of it."""
 
@@ -63,11 +74,10 @@ class Totals:
         self.spare_rows: list[int] = []
         self.series = [0] * windows
         """How many there are in each window."""
-        self.starts = memoryview(array("i"))
-        """By place: where its part of the directory starts; then the first page in it, its length, and its pages."""
-        self.firsts = memoryview(array("i"))
-        self.lengths = memoryview(array("i"))
-        self.live = memoryview(array("i"))
+        self.near = memoryview(array("i"))
+        """By series, where its number is not too large, its row and one; else 0."""
+        self.extents = memoryview(array("i"))
+        """Four numbers a place: where its part of the directory starts, the first page in it, its length, its pages."""
         self.directory = memoryview(array("i"))
         self.directory_used = 0
         self.spare_parts: dict[int, list[int]] = {}
@@ -75,26 +85,41 @@ class Totals:
         self.byte_pool, self.short_pool, self.amount_pool = Pool("B"), Pool("H"), Pool("q")
         self.beyond: dict[int, int] = {}
         """By cell of the amounts."""
+        self.taken = 0
+        """How often a page was taken from a pool."""
+        self.queued = 0
+        self.queue_places = memoryview(array("i", bytes(4 * QUEUE)))
+        self.queue_slots = memoryview(array("i", bytes(4 * QUEUE)))
+        self.emptied: list[int] = []
+        """Series of which a window holds nothing any more."""
+        self.row_series = memoryview(array("q"))
+        """By row and window, the series; only where the window is the first."""
+        self.queue_amounts = memoryview(array("q", bytes(8 * QUEUE)))
+        self.queue_cells = memoryview(array("q", bytes(8 * QUEUE)))
+        self.touched = 0
+        self.page_sums = memoryview(array("q", [0]) * PAGES)
         self._look()
 
     # What is added.
 
     def place(self, window: int, series: int) -> int:
         """Where a series is counted in a window; `tidy` it when it may have become empty."""
+        if 0 <= series < len(self.near) and self.near[series]:
+            return self.near[series] - 1 + window
         row = self.rows.get(series)
         if row is None:
-            if not self.spare_rows:
-                self._add_rows()
-            row = self.rows[series] = self.spare_rows.pop()
+            row = self._new_row(series)
         return row + window
 
     def tidy(self, series: int) -> None:
         """Forget a series that is in no window."""
-        row = self.rows[series]
+        row = self.place(0, series)
         for place in range(row, row + self.windows):
-            if self.live[place]:
+            if self.extents[4 * place + LIVE]:
                 return
         del self.rows[series]
+        if 0 <= series < len(self.near):
+            self.near[series] = 0
         self.spare_rows.append(row)
 
     def add(self, window: int, series: int, slot: int, amount: int) -> None:
@@ -113,37 +138,81 @@ class Totals:
             self.change(row + window, slot, amount)
         self.tidy(series)
 
-    def add_run(self, window: int, series: int, run: Run, sign: int) -> None:
-        """Add, or with a sign of -1 take away, what a run holds."""
-        place = self.place(window, series)
-        slots, amounts, plain = run.slots, run.amounts, run.plain
-        current, base, number, narrow = -1, 0, 0, False
-        for index in range(run.count):
-            slot = slots[index]
-            if plain:
-                page = slot >> PAGE_BITS
-                if page != current:
-                    current = page
-                    handle = self._find(place, page) - 1
-                    narrow = handle >= 0 and handle & 3 == BYTES
-                    number = handle >> 2
-                    base = number * PAGE
-                if narrow:
-                    cell = base + (slot & (PAGE - 1))
-                    old = self.bytes[cell]
-                    if sign > 0:
-                        if old != 255:
-                            self.bytes[cell] = old + 1
-                            if old == 0:
-                                self.byte_used[number] += 1
-                            continue
-                    elif old > 1:
-                        self.bytes[cell] = old - 1
+    def queue(self, window: int, series: int, run: Run, sign: int) -> None:
+        """Add, or with a sign of -1 take away, what a run holds: at once, or when the queue is full or flushed."""
+        slots, amounts, places = self.queue_slots, self.queue_amounts, self.queue_places
+        done = 0
+        while done < run.count:
+            if self.queued == QUEUE:
+                self.flush()
+            place = self.place(window, series)
+            at = self.queued
+            count = min(run.count - done, QUEUE - at)
+            for index in range(done, done + count):
+                places[at] = place
+                slots[at] = run.slots[index]
+                amounts[at] = sign * run.amounts[index]
+                at += 1
+            self.queued = at
+            done += count
+
+    def flush(self) -> None:
+        """Add what is queued.
+
+        Memory is slow where it is asked for one thing after another, so all pages are looked up first, then all cells.
+        """
+        self._look_up()
+        slots, amounts, places, cells = self.queue_slots, self.queue_amounts, self.queue_places, self.queue_cells
+        taken = self.taken
+        for at in range(self.queued):
+            cell, amount = cells[at], amounts[at]
+            if cell >= 0 and taken == self.taken:  # else a page may have become another one's
+                old = self.bytes[cell]
+                if amount == UNIT:
+                    if 0 < old < 255:
+                        self.bytes[cell] = old + 1
                         continue
-            self.change(place, slot, sign * amounts[index])
-            current = -1
-        if self.live[place] == 0:
-            self.tidy(series)
+                    if old == 0 and self.byte_used[cell >> PAGE_BITS]:
+                        self.bytes[cell] = 1
+                        self.byte_used[cell >> PAGE_BITS] += 1
+                        continue
+                elif amount == -UNIT and old > 1:
+                    self.bytes[cell] = old - 1
+                    continue
+            self.change(places[at], slots[at], amount)
+        self.queued = 0
+        if self.emptied:
+            emptied, self.emptied = self.emptied, []
+            for series in emptied:
+                if series in self.rows:
+                    self.tidy(series)
+
+    def _look_up(self) -> None:
+        """Find the cells of what is queued, and have them at hand."""
+        slots, places, cells = self.queue_slots, self.queue_places, self.queue_cells
+        last_place, last_page, base = -1, -1, -1
+        for at in range(self.queued):
+            place, slot = places[at], slots[at]
+            page = slot >> PAGE_BITS
+            if page != last_page or place != last_place:
+                last_place, last_page = place, page
+                base = self._cell(place, page << PAGE_BITS)
+            cells[at] = base + (slot & (PAGE - 1)) if base >= 0 else -1
+        touched = 0
+        for at in range(self.queued):
+            cell = cells[at]
+            if cell >= 0:
+                touched += self.bytes[cell] + self.byte_used[cell >> PAGE_BITS]
+        self.touched = touched
+
+    def _cell(self, place: int, slot: int) -> int:
+        """The cell of a page of bytes; -1 for none."""
+        at = (slot >> PAGE_BITS) - self.extents[4 * place + FIRST]
+        if 0 <= at < self.extents[4 * place + LENGTH]:
+            handle = self.directory[self.extents[4 * place + START] + at] - 1
+            if handle >= 0 and handle & 3 == BYTES:
+                return (handle >> 2) * PAGE + (slot & (PAGE - 1))
+        return -1
 
     def change(self, place: int, slot: int, amount: int) -> None:
         """Add an amount below LIMIT to one total."""
@@ -197,7 +266,9 @@ class Totals:
         """Forget all that is in a window."""
         for series, row in list(self.rows.items()):
             place = row + window
-            for page in range(self.firsts[place], self.firsts[place] + self.lengths[place]):
+            for page in range(
+                self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+            ):
                 handle = self._find(place, page)
                 if handle:
                     self._wipe(handle)
@@ -213,7 +284,9 @@ class Totals:
         if row is None:
             return found
         place = row + window
-        for page in range(self.firsts[place], self.firsts[place] + self.lengths[place]):
+        for page in range(
+            self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+        ):
             handle = self._find(place, page)
             if handle:
                 for slot in range(page << PAGE_BITS, (page + 1) << PAGE_BITS):
@@ -237,12 +310,12 @@ class Totals:
 
     def numbers(self, window: int) -> list[int]:
         """The series in a window."""
-        return [series for series, row in self.rows.items() if self.live[row + window]]
+        return [series for series, row in self.rows.items() if self.extents[4 * (row + window) + LIVE]]
 
     def has(self, window: int, series: int) -> bool:
         """Whether a series is in a window."""
         row = self.rows.get(series)
-        return row is not None and self.live[row + window] != 0
+        return row is not None and self.extents[4 * (row + window) + LIVE] != 0
 
     def ranked(self, window: int, series: int, shares: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
         """The sum of a series, then the slots of some percentiles by nearest rank; None where there is nothing.
@@ -250,38 +323,35 @@ class Totals:
         A share is a numerator and a denominator. Raises OverflowError where sums do not stay below LIMIT.
         """
         row = self.rows.get(series)
-        if row is None or self.live[row + window] == 0:
+        if row is None or self.extents[4 * (row + window) + LIVE] == 0:
             return None
         place = row + window
-        whole = 0
-        for page in range(self.firsts[place], self.firsts[place] + self.lengths[place]):
-            handle = self._find(place, page)
-            if handle:
-                whole += self._page_sum(handle)
+        whole, start = 0, self.extents[4 * place + START]
+        for at in range(self.extents[4 * place + LENGTH]):
+            amount = 0
+            if self.directory[start + at]:
+                amount = self._page_sum(self.directory[start + at])
+                whole += amount
                 if whole >= LIMIT:
                     raise OverflowError
-        found = [whole]
-        for numerator, denominator in shares:
-            needed = _rank(whole, numerator, denominator)
-            found.append(self._slot_at(place, needed))
-        return tuple(found)
+            self.page_sums[at] = amount
+        return (whole, *[self._slot_at(place, _rank(whole, share[0], share[1])) for share in shares])
 
     def _slot_at(self, place: int, needed: int) -> int:
-        """The least slot up to which amounts add up to as much."""
-        below = 0
-        for page in range(self.firsts[place], self.firsts[place] + self.lengths[place]):
-            handle = self._find(place, page)
-            if handle:
-                amount = self._page_sum(handle)
-                if below + amount >= needed:
-                    slot = page << PAGE_BITS
-                    below += self._amount(handle, slot)
-                    while below < needed:
-                        slot += 1
-                        below += self._amount(handle, slot)
-                    return slot
-                below += amount
-        raise ValueError("a percentile is at most 100")
+        """The least slot up to which amounts add up to as much, by the sums of pages that `ranked` has left."""
+        at, below = 0, 0
+        while below + self.page_sums[at] < needed:
+            below += self.page_sums[at]
+            at += 1
+            if at == self.extents[4 * place + LENGTH]:
+                raise ValueError("a percentile is at most 100")
+        handle = self.directory[self.extents[4 * place + START] + at]
+        slot = (self.extents[4 * place + FIRST] + at) << PAGE_BITS
+        below += self._amount(handle, slot)
+        while below < needed:
+            slot += 1
+            below += self._amount(handle, slot)
+        return slot
 
     def _page_sum(self, handle: int) -> int:
         """All amounts of a page. Raises OverflowError for one that is negative or beyond LIMIT / 64."""
@@ -316,17 +386,17 @@ class Totals:
     # Pages.
 
     def _find(self, place: int, page: int) -> int:
-        at = page - self.firsts[place]
-        return self.directory[self.starts[place] + at] if 0 <= at < self.lengths[place] else 0
+        at = page - self.extents[4 * place + FIRST]
+        return self.directory[self.extents[4 * place + START] + at] if 0 <= at < self.extents[4 * place + LENGTH] else 0
 
     def _make(self, place: int, page: int) -> int:
         """A new page of bytes."""
-        if not 0 <= page - self.firsts[place] < self.lengths[place]:
+        if not 0 <= page - self.extents[4 * place + FIRST] < self.extents[4 * place + LENGTH]:
             self._extend(place, page)
         handle = self._take(BYTES)
-        self.directory[self.starts[place] + page - self.firsts[place]] = handle
-        self.live[place] += 1
-        if self.live[place] == 1:
+        self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = handle
+        self.extents[4 * place + LIVE] += 1
+        if self.extents[4 * place + LIVE] == 1:
             self.series[place % self.windows] += 1
         return handle
 
@@ -340,12 +410,13 @@ class Totals:
 
     def _give_back(self, place: int, page: int, handle: int) -> None:
         self._pool((handle - 1) & 3).spare.append((handle - 1) >> 2)
-        self.directory[self.starts[place] + page - self.firsts[place]] = 0
-        self.live[place] -= 1
-        if self.live[place] == 0:
+        self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = 0
+        self.extents[4 * place + LIVE] -= 1
+        if self.extents[4 * place + LIVE] == 0:
             self.series[place % self.windows] -= 1
-            self.spare_parts.setdefault(self.lengths[place], []).append(self.starts[place])
-            self.lengths[place] = 0
+            self.emptied.append(self.row_series[place - place % self.windows])
+            self.spare_parts.setdefault(self.extents[4 * place + LENGTH], []).append(self.extents[4 * place + START])
+            self.extents[4 * place + LENGTH] = 0
 
     def _widen(self, place: int, page: int, handle: int, kind: int) -> int:
         """The same page with wider cells."""
@@ -361,7 +432,7 @@ class Totals:
         new.used[(wide - 1) >> 2] = old.used[(handle - 1) >> 2]
         self._wipe(handle)
         old.spare.append((handle - 1) >> 2)
-        self.directory[self.starts[place] + page - self.firsts[place]] = wide
+        self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = wide
         return wide
 
     def _wipe(self, handle: int) -> None:
@@ -382,6 +453,7 @@ class Totals:
 
     def _take(self, kind: int) -> int:
         pool = self._pool(kind)
+        self.taken += 1
         if not pool.spare:
             self._look_away()
             pool.grow()
@@ -411,21 +483,21 @@ class Totals:
         """Make room for a page."""
         first = page // EXTENT * EXTENT
         stop = first + EXTENT
-        length = self.lengths[place]
+        length = self.extents[4 * place + LENGTH]
         if length:
-            first = min(first, self.firsts[place])
-            stop = max(stop, self.firsts[place] + length)
+            first = min(first, self.extents[4 * place + FIRST])
+            stop = max(stop, self.extents[4 * place + FIRST] + length)
         start = self._part(stop - first)
         for at in range(start, start + stop - first):
             self.directory[at] = 0
-        shift = self.firsts[place] - first
+        shift = self.extents[4 * place + FIRST] - first
         for at in range(length):
-            self.directory[start + shift + at] = self.directory[self.starts[place] + at]
+            self.directory[start + shift + at] = self.directory[self.extents[4 * place + START] + at]
         if length:
-            self.spare_parts.setdefault(length, []).append(self.starts[place])
-        self.starts[place] = start
-        self.firsts[place] = first
-        self.lengths[place] = stop - first
+            self.spare_parts.setdefault(length, []).append(self.extents[4 * place + START])
+        self.extents[4 * place + START] = start
+        self.extents[4 * place + FIRST] = first
+        self.extents[4 * place + LENGTH] = stop - first
 
     def _part(self, length: int) -> int:
         spare = self.spare_parts.get(length)
@@ -437,13 +509,21 @@ class Totals:
         self.directory_used += length
         return start
 
-    def _add_rows(self) -> None:
-        """Half as many rows again."""
-        count = len(self.live)
-        more = (count // 2 // self.windows + 16) * self.windows
-        self.starts, self.firsts = _longer(self.starts, more), _longer(self.firsts, more)
-        self.lengths, self.live = _longer(self.lengths, more), _longer(self.live, more)
-        self.spare_rows.extend(range(count + more - self.windows, count - 1, -self.windows))
+    def _new_row(self, series: int) -> int:
+        if not self.spare_rows:
+            count = len(self.extents) // 4
+            more = (count // 2 // self.windows + 16) * self.windows
+            self.extents = _longer(self.extents, 4 * more)
+            known, self.row_series = self.row_series, memoryview(array("q", [0]) * (count + more))
+            self.row_series[:count] = known
+            self.spare_rows.extend(range(count + more - self.windows, count - 1, -self.windows))
+        row = self.rows[series] = self.spare_rows.pop()
+        self.row_series[row] = series
+        if 0 <= series < NEAR:
+            if series >= len(self.near):
+                self.near = _longer(self.near, series + series // 2 + 64 - len(self.near))
+            self.near[series] = row + 1
+        return row
 
 
 def _longer(numbers: memoryview, more: int) -> memoryview:

@@ -7,26 +7,29 @@ from exporter.totals cimport Totals
 cdef long long SLOTS
 cdef long long LIMIT
 cdef Py_ssize_t KEPT
+cdef long long LAST
 
 cdef class Window:
     cdef readonly Py_ssize_t number
     cdef readonly object length_ns
     cdef readonly object grains
-    cdef readonly Totals counts
-    cdef Moments moments
+    cdef Mover mover
     cdef readonly long long size
     cdef readonly long long slice
     cdef readonly long long last
-    cdef readonly long long entered
-    cdef readonly long long left
-    cdef list readers
-    cdef int sign
+    cdef public long long entered
+    cdef public long long left
 
-    cpdef void settle(self) except *
-    @cython.locals(reader=Reader)
-    cpdef long long work(self, long long budget) except? -1
-    @cython.locals(last="long long", each=Grain)
-    cdef long long _begin(self, long long first, int sign) except? -1
+cdef class Mover:
+    cdef Totals counts
+    cdef list windows
+    cdef list kept
+    cdef list readers
+
+    cdef void settle(self) except *
+    cdef long long work(self, long long budget) except? -1
+    @cython.locals(reader=Reader, series="long long", work=Py_ssize_t, window=Py_ssize_t, ended=bint)
+    cdef Py_ssize_t next(self) except -1
 
 cdef class Moment:
     cdef long long index
@@ -41,18 +44,12 @@ cdef class Moment:
     cpdef void add_all(self, long long[::1] triples, Py_ssize_t count) except *
     cpdef void add_large(self, long long series, Py_ssize_t slot, amount) except *
 
-cdef class Moments:
-    cdef list kept
-    cdef bint empty
-
-    cdef void clear(self) except *
-
 cdef class Windows:
     cdef readonly dict windows
     cdef readonly list grains
     cdef readonly object now_ns
     cdef readonly Totals counts
-    cdef Moments moments
+    cdef Mover mover
     cdef long long grain_ns
 
     @cython.locals(index="long long", found=Moment)

@@ -33,8 +33,10 @@ LONG_AGO: Final = -(2**62)
 """Before the first grain that may be."""
 FINE_NS: Final = 60 * SECOND_NS
 """Younger grains stay short, so that windows of other lengths can take them over."""
-STEP: Final = 200_000
-"""Amounts that `work` moves if not told otherwise: one or two milliseconds."""
+STEP: Final = 30_000
+"""Amounts that `work` moves if not told otherwise: a few milliseconds."""
+LAST: Final = 0x7FFF_FFFF_FFFF_FFFF
+"""After every series."""
 ALL: Final = 2**62
 """More than there is to do."""
 LOOSE: Final = 4_096
@@ -190,12 +192,11 @@ class Grains:
 class Window:
     """One window: where it stands, and where it is on the way there. Counted in grains; a slice is some of them."""
 
-    def __init__(self, number: int, length_ns: int, grains: Grains, totals: Totals, moments: "Moments") -> None:
+    def __init__(self, number: int, length_ns: int, grains: Grains, mover: "Mover") -> None:
         self.number = number
         self.length_ns = length_ns
         self.grains = grains
-        self.counts = totals
-        self.moments = moments
+        self.mover = mover
         self.size = length_ns * grains.count // grains.length_ns
         self.slice = self.size // slice_count(length_ns)
         self.last = 0
@@ -204,9 +205,6 @@ class Window:
         """The newest whose values have begun to be added."""
         self.left = -self.size
         """The newest whose values have begun to be taken away."""
-        self.readers: list[Reader] = []
-        """Of what is being added or, with a sign of -1, taken away."""
-        self.sign = 1
 
     @property
     def end_ns(self) -> int:
@@ -216,7 +214,8 @@ class Window:
     @property
     def totals(self) -> "InWindow":
         """What is inside, by series and slot."""
-        return InWindow(self)
+        self.mover.settle()
+        return InWindow(self.number, self.mover.counts)
 
     def aim(self, time_ns: int) -> None:
         """Be read as of the newest whole slice at a time; never backwards."""
@@ -227,69 +226,119 @@ class Window:
         """Be read as of the end of the slice that holds a time."""
         self.last = max(self.last, -(-self.grains.index(time_ns) // self.slice) * self.slice)
 
-    def settle(self) -> None:
-        """Be there."""
-        if self.readers or self.entered < self.last or self.entered - self.left > self.size:
-            self.work(ALL)
-            self.moments.clear()
-
-    def work(self, budget: int) -> int:
-        """Move on by about as many amounts; what is left of the budget, if all is done."""
-        while budget > 0:
-            if self.readers:
-                reader = self.readers[len(self.readers) - 1]
-                if reader.next():
-                    self.counts.add_run(self.number, reader.series, reader.run, self.sign)
-                    budget -= reader.run.count + 8
-                else:
-                    self.readers.pop()
-            elif self.entered - self.left > self.size:
-                budget -= self._begin(self.left + 1, -1)
-            elif self.entered < self.last:
-                if self.last - self.entered > self.size:
-                    self._jump()
-                else:
-                    budget -= self._begin(self.entered + 1, 1)
-            else:
-                break
-        return budget
-
-    def _jump(self) -> None:
-        """Begin anew, with the first values that will be inside."""
-        self.counts.clear(self.number)
+    def jump(self) -> None:
+        """Where nothing stays inside, begin anew before the first values that will be."""
+        if self.last - self.entered <= self.size:
+            return
+        self.mover.counts.clear(self.number)
         self.left = self.last - self.size
         known = (last for level in self.grains.levels for last in level.grains)
         first = min((last for last in known if last > self.left), default=self.last + 1)
         self.entered = min(self.last, max(self.left, (first - 1) // self.slice * self.slice))
 
-    def _begin(self, first: int, sign: int) -> int:
-        """Begin to add the next slice, or to take it away; how much work that was."""
-        last = first + self.slice - 1
-        grains = self.grains.between(first, last)
-        for each in grains:
-            if each.loose() > LOOSE:
-                return each.pack()
-        if sign > 0:
-            self.entered = last
-        else:
-            self.left = last
-        self.sign = sign
-        self.readers = []
-        for each in grains:
-            each.pack()
-            self.readers += [Reader(piece) for piece in each.pieces]
-            for key, amount in each.beyond.items() if each.beyond is not None else ():
-                self.counts.add(self.number, key // SLOTS, key % SLOTS, sign * amount)
-        return 1 + 100 * len(self.readers)
+
+class Mover:
+    """Moves windows: all that enter a slice or lose one, side by side, series by series."""
+
+    def __init__(self, counts: Totals) -> None:
+        self.counts = counts
+        self.windows: list[Window] = []
+        self.kept: list[Moment | None] = [None] * KEPT
+        """The last few moments, until windows move."""
+        self.readers: list[Reader] = []
+        """Of what is being added and taken away."""
+
+    def settle(self) -> None:
+        """Have all windows where they shall be."""
+        if self.readers or any(window.entered < window.last for window in self.windows):
+            self.work(ALL)
+
+    def work(self, budget: int) -> int:
+        """Move on by about as many amounts; what is left of the budget, if all is done."""
+        self.kept = [None] * KEPT
+        while budget > 0:
+            if self.readers:
+                budget -= self.next()
+            else:
+                self.counts.flush()
+                work = self.begin()
+                if work == 0:
+                    break
+                budget -= work
+        self.counts.flush()
+        return budget
+
+    def next(self) -> int:
+        """Move one series; how much work that was."""
+        reader = self.readers[0]
+        series = reader.series
+        for reader in self.readers:
+            if reader.series < series:
+                series = reader.series
+        work, ended = 0, False
+        for reader in self.readers:
+            if reader.series == series:
+                for window in reader.adds:
+                    self.counts.queue(window, series, reader.run, 1)
+                    work += reader.run.count
+                for window in reader.takes:
+                    self.counts.queue(window, series, reader.run, -1)
+                    work += reader.run.count
+                if not reader.next():
+                    reader.series = LAST
+                    ended = True
+        if ended:
+            readers, self.readers = self.readers, []
+            for reader in readers:
+                if reader.series != LAST:
+                    self.readers.append(reader)
+        return work + 8
+
+    def begin(self) -> int:
+        """Begin to move each window by a slice; how much work that was, 0 where all are where they shall be."""
+        moves = self._moves()
+        for _, grain, _ in moves:
+            if grain.loose() > LOOSE:
+                return grain.pack()
+        work = 0
+        found: dict[int, Reader] = {}
+        for window in self.windows:
+            if window.entered < window.last:
+                work += 1
+                window.entered += window.slice
+                window.left = max(window.left, window.entered - window.size)
+        for window, grain, sign in moves:
+            grain.pack()
+            for piece in grain.pieces:
+                work += 100
+                reader = found.get(id(piece))
+                if reader is None:
+                    reader = found[id(piece)] = Reader(piece)
+                (reader.adds if sign > 0 else reader.takes).append(window.number)
+            for key, amount in grain.beyond.items() if grain.beyond is not None else ():
+                self.counts.add(window.number, key // SLOTS, key % SLOTS, sign * amount)
+        self.readers = [reader for reader in found.values() if reader.begin()]
+        return work
+
+    def _moves(self) -> list[tuple[Window, Grain, int]]:
+        """What enters windows and what leaves them, of the next slice of each."""
+        moves = []
+        for window in self.windows:
+            window.jump()
+            if window.entered < window.last:
+                entered, left = window.entered + window.slice, window.left + window.slice
+                moves += [(window, grain, 1) for grain in window.grains.between(window.entered + 1, entered)]
+                if entered - window.left > window.size:
+                    moves += [(window, grain, -1) for grain in window.grains.between(window.left + 1, left)]
+        return moves
 
 
 class InWindow(Mapping[int, Mapping[int, int]]):
     """What is inside a window, by series and slot."""
 
-    def __init__(self, window: Window) -> None:
-        window.settle()
-        self.counts = window.counts
-        self.number = window.number
+    def __init__(self, number: int, counts: Totals) -> None:
+        self.number = number
+        self.counts = counts
 
     def __getitem__(self, series: int) -> Mapping[int, int]:
         if not self.counts.has(self.number, series):
@@ -330,7 +379,7 @@ class Moment:
         if self.others:
             for grain in self.others:
                 grain.add(key, amount)
-        if self.late:
+        if self.late and self.totals is not None:
             self.totals.add_everywhere(self.late, series, slot, amount)
 
     def add_all(self, triples: memoryview, count: int) -> None:
@@ -348,20 +397,6 @@ class Moment:
             self.totals.add(window, series, slot, amount)
 
 
-class Moments:
-    """The last few moments."""
-
-    def __init__(self) -> None:
-        self.kept: list[Moment | None] = [None] * KEPT
-        self.empty = True
-
-    def clear(self) -> None:
-        """Forget them, as windows move."""
-        if not self.empty:
-            self.kept = [None] * KEPT
-            self.empty = True
-
-
 class Windows:
     """Several windows over the same values."""
 
@@ -369,13 +404,14 @@ class Windows:
         """Windows of these lengths; values and time are taken over from `before` where it has the same grains."""
         lengths = sorted(set(lengths_ns))
         self.counts = Totals(len(lengths))
-        self.moments = Moments()
+        self.mover = Mover(self.counts)
         self.windows: dict[int, Window] = {}
         shared: dict[tuple[int, int], Grains] = {}
         for number, length_ns in enumerate(lengths):
             ratio = grain_of(length_ns)
             grains = shared.setdefault(ratio, Grains(*ratio))
-            self.windows[length_ns] = Window(number, length_ns, grains, self.counts, self.moments)
+            self.windows[length_ns] = Window(number, length_ns, grains, self.mover)
+        self.mover.windows = list(self.windows.values())
         self.grains: list[Grains] = list(shared.values())
         for grains in self.grains:
             grains.join([window for window in self.windows.values() if window.grains is grains])
@@ -397,10 +433,9 @@ class Windows:
         if self.grain_ns == 0:
             return self._find(0, time_ns)
         index = -(-time_ns // self.grain_ns)
-        found = self.moments.kept[index % KEPT]
+        found = self.mover.kept[index % KEPT]
         if found is None or found.index != index:
-            found = self.moments.kept[index % KEPT] = self._find(index, time_ns)
-            self.moments.empty = False
+            found = self.mover.kept[index % KEPT] = self._find(index, time_ns)
         return found
 
     def _find(self, index: int, time_ns: int) -> "Moment":
@@ -426,11 +461,9 @@ class Windows:
 
     def work(self, budget: int = STEP) -> bool:
         """Go on with what there is to do, for about so many amounts; whether there is more."""
-        for window in self.windows.values():
-            budget = window.work(budget)
+        budget = self.mover.work(budget)
         for grains in self.grains if budget > 0 else ():
             budget = grains.tidy(budget)
-        self.moments.clear()
         return budget <= 0
 
     def advance(self, time_ns: int) -> None:
@@ -449,13 +482,13 @@ class Windows:
     def slots(self, length_ns: int, series: int) -> Mapping[int, int]:
         """The totals of one series in one window, by slot, ascending."""
         window = self.windows[length_ns]
-        window.settle()
+        self.mover.settle()
         return self.counts.slots(window.number, series)
 
     def total(self, length_ns: int, series: int, slot: int = 0) -> int:
         """One total in one window."""
         window = self.windows[length_ns]
-        window.settle()
+        self.mover.settle()
         return self.counts.total(window.number, series, slot)
 
     def ranked(self, length_ns: int, series: int, shares: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
@@ -464,7 +497,7 @@ class Windows:
         `shares`: numerator and denominator of p / 100. What `slots` and `quantile_slot` give, but fast.
         """
         window = self.windows[length_ns]
-        window.settle()
+        self.mover.settle()
         try:
             return self.counts.ranked(window.number, series, shares)
         except OverflowError:
