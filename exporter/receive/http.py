@@ -30,6 +30,9 @@ BODIES_AT_ONCE: Final = 8
 READ_TIMEOUT_S: Final = 30.0
 """For one body; as long as an OpenTelemetry SDK gives its whole export."""
 
+_READ_BUFFER: Final = 2**18
+"""Bytes of a connection after which it is read no further for now; as many as asyncio reads at a time."""
+
 _CLOSE_TIMEOUT_S: Final = 0.1
 """For the last answers to leave; aiohttp waits this long twice."""
 
@@ -58,7 +61,9 @@ class HttpReceiver:
                 web.post("/v1/metrics", self._other_signal),
             ]
         )
-        self._runner = web.AppRunner(app, auto_decompress=False, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S)
+        self._runner = web.AppRunner(
+            app, auto_decompress=False, access_log=None, shutdown_timeout=_CLOSE_TIMEOUT_S, read_bufsize=_READ_BUFFER
+        )
 
     async def start(self, listener: socket.socket) -> None:
         """Serve what connects to `listener`, which is closed at the stop."""
