@@ -50,6 +50,9 @@ cdef class Group:
     cdef public list judgements
     cdef public list kinds
     cdef public dict _kind_numbers
+    cdef public list verdicts
+    cdef public dict _verdict_numbers
+    cdef public long long[::1] verdict_of
     cdef public Sums pending
     cdef public bint budgeted
     cdef public list dimensions

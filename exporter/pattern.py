@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """How SLOs judge many requests at once: requests that stand alike to every limit have one judgement.
 
 What `exporter.judge` says of a request depends on its outcome, on the schedules that it falls into, and on where its
@@ -133,7 +134,6 @@ class Kind(NamedTuple):
 
     slo: str
     judgement: Judgement
-    slot: int
     place: int
 
 
@@ -143,7 +143,7 @@ class Group:
     def __init__(self, boundary: str, number: int, cells: Cells) -> None:
         self.boundary = boundary
         self.number = number
-        """Window series: two slots of each pattern, requests and their output tokens."""
+        """Window series: two slots of each verdict, requests and their output tokens."""
         self.cells = cells
         self.slos: list[SLO] = []
         self.limits: dict[tuple[int, str], set[int]] = {}
@@ -153,8 +153,11 @@ class Group:
         self.judgements: list[tuple[Judgement, ...]] = []
         self.kinds: list[Kind] = []
         self._kind_numbers: dict[tuple[str, Judgement], int] = {}
+        self.verdicts: list[tuple[int, ...]] = []
+        """By SLO, the slot in which all patterns with this verdict are counted."""
+        self._verdict_numbers: dict[tuple[int, ...], int] = {}
         self.pending = Sums()
-        """By second and pattern, for the budgets."""
+        """By second and verdict, for the budgets."""
         self.budgeted = False
 
     def takes(self, slo: SLO, schedules: Sequence[int]) -> bool:
@@ -189,6 +192,7 @@ class Group:
         self.code = zeros(self.width)
         self.codes = zeros(16 * self.width)
         self.blocks = zeros(16)
+        self.verdict_of = zeros(16)
         self.judged_as = zeros(16 * len(self.slos))
         self.mask = 31
         self.index = zeros(32)
@@ -229,6 +233,10 @@ class Group:
         self.judgements.append(judgements)
         for place, (slo, judgement) in enumerate(zip(self.slos, judgements, strict=True)):
             self.judged_as[pattern * len(self.slos) + place] = self._kind(slo.name, judgement)
+        verdict = tuple(slot_of(judgement) for judgement in judgements)
+        self.verdict_of[pattern] = self._verdict_numbers.setdefault(verdict, len(self.verdicts))
+        if self.verdict_of[pattern] == len(self.verdicts):
+            self.verdicts.append(verdict)
         self._enter(pattern)
         return pattern
 
@@ -236,12 +244,12 @@ class Group:
         number = self._kind_numbers.get((slo, judgement))
         if number is None:
             number = self._kind_numbers[slo, judgement] = len(self.kinds)
-            self.kinds.append(Kind(slo, judgement, slot_of(judgement), self.cells.allocate(PATTERN_CELLS)))
+            self.kinds.append(Kind(slo, judgement, self.cells.allocate(PATTERN_CELLS)))
         return number
 
     def _make_room(self) -> None:
         if self.count == len(self.blocks):
-            for name, width in (("codes", self.width), ("blocks", 1), ("judged_as", len(self.slos))):
+            for name, width in (("codes", self.width), ("blocks", 1), ("verdict_of", 1), ("judged_as", len(self.slos))):
                 grown = zeros(2 * self.count * width)
                 grown[: self.count * width] = getattr(self, name)
                 setattr(self, name, grown)
@@ -256,7 +264,7 @@ class Group:
             for place in range(self.width):
                 self.code[place] = code[place]
 
-    def _enter(self, pattern):  # type: ignore[no-untyped-def]
+    def _enter(self, pattern: int) -> None:
         """Find it, from now on, by the code in `code`."""
         at = self.slot_of(0)
         while self.index[at]:
@@ -293,11 +301,9 @@ class Group:
     def settle_budgets(self) -> Iterator[tuple[str, int, int, int]]:
         """What was counted since this was asked last: SLO, second, good and bad."""
         counts: dict[tuple[int, int], list[int]] = {}
-        slos = len(self.slos)
         for key, weight in self.pending.items():
-            second, pattern = divmod(key, MOST_PATTERNS)
-            for place in range(slos):
-                slot = self.kinds[self.judged_as[pattern * slos + place]].slot
+            second, verdict = divmod(key, MOST_PATTERNS)
+            for place, slot in enumerate(self.verdicts[verdict]):
                 if slot in (GOOD, BAD):
                     counts.setdefault((place, second), [0, 0])[slot] += weight
         self.pending.clear()
@@ -306,10 +312,10 @@ class Group:
 
     def read(self, slots: Mapping[int, int], slo: str, into: Counter[int]) -> None:
         """Add what is in the slots of its window series to those of an SLO."""
-        place, slos = self.places[slo], len(self.slos)
+        place = self.places[slo]
         for key, amount in slots.items():
-            pattern, output = divmod(key, 2)
-            slot = self.kinds[self.judged_as[pattern * slos + place]].slot
+            verdict, output = divmod(key, 2)
+            slot = self.verdicts[verdict][place]
             into[ENDED_OUTPUT if output else ENDED] += amount
             if not output and slot != NEITHER:
                 into[slot] += amount
@@ -439,7 +445,7 @@ class Panel:
             self._answer(question, self.questions[at], at + 2, count)
             at += 2 + count
 
-    def _answer(self, question, metric, start, count):  # type: ignore[no-untyped-def]
+    def _answer(self, question: int, metric: int, start: int, count: int) -> None:
         known, least, most = (0 if count else IS_UNKNOWN), -1, -1
         for place in range(start, start + count):
             base = self.questions[place] * WIDTH
@@ -555,11 +561,11 @@ def measured(sheet: memoryview, boundaries: Sequence[str]) -> list[Measured]:
     return [_measured(sheet[row * WIDTH : (row + 1) * WIDTH], boundary) for row, boundary in enumerate(boundaries)]
 
 
-def _measured(cells, boundary):  # type: ignore[no-untyped-def]
-    def known(cell):  # type: ignore[no-untyped-def]
+def _measured(cells: memoryview, boundary: str) -> Measured:
+    def known(cell: int) -> int | None:
         return None if cells[cell] == MISSING else cells[cell]
 
-    def interval(cell, error):  # type: ignore[no-untyped-def]
+    def interval(cell: int, error: int) -> Interval | None:
         return None if cells[cell] == MISSING else Interval(cells[cell], known(error))
 
     return Measured(

@@ -361,11 +361,6 @@ class Moments:
             self.kept = [None] * KEPT
             self.empty = True
 
-    def add_all(self, additions: memoryview, count: int) -> None:
-        """Count many: series, slot and amount of each, one after the other."""
-        for at in range(0, 3 * count, 3):
-            self.add(additions[at], additions[at + 1], additions[at + 2])
-
 
 class Windows:
     """Several windows over the same values."""

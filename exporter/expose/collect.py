@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from exporter import gauges, pattern, record
+from exporter.account import Exemplar as Seen
+from exporter.account import Histogram
 from exporter.expose.text import Exemplar, Family, HistogramPoint, Point
 from exporter.histogram import error_ratio, quantile_slot, reading_ns
 from exporter.record import WEIGHT_ONE
@@ -23,8 +25,7 @@ from exporter.report import (
     percentile_bounds,
     tail_s,
 )  # fmt: skip
-from exporter.series import EVALUATION_EDGES_S, Histogram
-from exporter.series import Exemplar as Seen
+from exporter.series import EVALUATION_EDGES_S
 from exporter.tally import END_TO_END, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
