@@ -28,8 +28,18 @@ DIRECTIVES = {
 }
 """Cython's compiler directives, for every compiled module."""
 
-LOOPS = ("exporter.decode.protobuf",)
-"""Modules that are loops over bytes, where the optimiser earns its time. The others are calls of Python's objects."""
+LOOPS = (
+    "exporter.account",
+    "exporter.decode.protobuf",
+    "exporter.grain",
+    "exporter.histogram",
+    "exporter.pattern",
+    "exporter.series",
+    "exporter.tally",
+    "exporter.totals",
+    "exporter.window",
+)
+"""Loops over bytes and numbers, where the optimiser earns its time. The others are calls of Python's objects."""
 FLAGS = ["-O2", "-g0"]
 QUICK_FLAGS = ["-O1", "-g0"]
 """Somebody waits for the first installation."""

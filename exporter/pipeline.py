@@ -12,7 +12,7 @@ at the latest.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -34,7 +34,8 @@ from exporter.receive import Encoding, Receipt, Signal, Transport
 from exporter.recognise import Recogniser, Strings, wanted_by
 from exporter.record import IGNORED, MISSING, UNRECOGNISED, WEIGHT_ONE
 from exporter.report import report
-from exporter.tally import Evaluations, Tally, ended_at
+from exporter.series import Evaluations
+from exporter.tally import Tally, ended_at
 from exporter.tree import GATEWAY, Path, Row
 from slo_rules.slo import SLO
 from slo_rules.units import SECOND_NS
@@ -280,10 +281,17 @@ class Pipeline:
 
     def tick(self, now_ns: int) -> None:
         """Say what time it is: about once a second, live."""
+        for _ in self.tick_in_steps(now_ns):
+            pass
+
+    def tick_in_steps(self, now_ns: int) -> Iterator[None]:
+        """The same; halts every few milliseconds, where others may have their turn."""
         self._advance(now_ns)
         self._look_after_flights()
-        self.tally.windows.advance(now_ns - self.settings.windows.delay_ns)
+        self.tally.windows.aim(now_ns - self.settings.windows.delay_ns)
         self.tally.flights.forget(min(each.end_ns for each in self.tally.windows.windows.values()))
+        while self.tally.windows.work():
+            yield
         self.tally.expire(now_ns)
         self.offsets.forget(now_ns)
         self._turn(now_ns, self.settings.join.max_age_ns + self.settings.join.grace_ns)

@@ -12,30 +12,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from exporter import gauges
+from exporter.account import Distribution
 from exporter.flight import Undecided
 from exporter.gauges import Flow
 from exporter.histogram import error_ratio, least_ns, quantile_slot, reading_ns
+from exporter.pattern import BAD, ENDED, ENDED_OUTPUT, GOOD, GOOD_OUTPUT, UNKNOWN
 from exporter.record import WEIGHT_ONE
-from exporter.tally import (
-    BAD,
-    CACHED,
-    END_TO_END,
-    ENDED,
-    ENDED_OUTPUT,
-    GOOD,
-    GOOD_OUTPUT,
-    INPUT,
-    ITEMS,
-    OUTPUT,
-    SAMPLES,
-    SURELY_BROKEN,
-    SURELY_MET,
-    UNKNOWN,
-    Distribution,
-    SloCounts,
-    Tally,
-    Totals,
-)  # fmt: skip
+from exporter.series import SloCounts, Totals
+from exporter.tally import CACHED, END_TO_END, INPUT, ITEMS, OUTPUT, Tally
 from slo_rules.slo import SLO, Objective, minimum_samples
 from slo_rules.units import format_duration
 from slo_rules.verdict import Verdict, attainment, attainment_bounds, budget_remaining, burn_rate, verdict
@@ -309,8 +293,7 @@ def burn_rates(tally: Tally, slo: SLO) -> dict[int, Fraction]:
     """Burn rates by the length of the window, of the settings or of the alerts; none where nothing was eligible."""
     if slo.target is None:
         return {}
-    number = tally.number("slo", slo.name)
-    slots = {ns: tally.windows.slots(ns, number) for ns in tally.window_lengths}
+    slots = {ns: tally.slo_slots(ns, slo.name) for ns in tally.window_lengths}
     counts = {ns: (each.get(GOOD, 0), each.get(BAD, 0)) for ns, each in slots.items()}
     counts |= tally.budgets[slo.name].read_windows(tally.as_of_ns or 0)
     burns = {ns: burn_rate(good, good + bad, slo.target) for ns, (good, bad) in sorted(counts.items())}
@@ -323,7 +306,7 @@ def unknowns(counts: SloCounts) -> int:
 
 
 def _objective(tally: Tally, slo: SLO, objective: Objective) -> dict[str, Any]:
-    values = tally.windows.slots(objective.window_ns, tally.number("value", slo.name, objective.name))
+    values = tally.value_slots(objective.window_ns, slo.name, objective.name)
     slot = quantile_slot(values, objective.percentile) if values else None
     return {
         "metric": objective.metric,
@@ -368,10 +351,10 @@ def percentile_bounds(
 
 def objective_verdict(tally: Tally, slo: SLO, objective: Objective) -> Verdict:
     """Whether the percentile keeps its threshold over the window, by counting; none where clocks leave it open."""
-    counts = tally.windows.slots(objective.window_ns, tally.number("objective", slo.name, objective.name))
-    samples = Fraction(counts.get(SAMPLES, 0), WEIGHT_ONE)
-    least = Fraction(counts.get(SURELY_MET, 0), WEIGHT_ONE)
-    most = samples - Fraction(counts.get(SURELY_BROKEN, 0), WEIGHT_ONE)
+    counted, met, broken = tally.sample_counts(objective.window_ns, slo.name, objective.name)
+    samples = Fraction(counted, WEIGHT_ONE)
+    least = Fraction(met, WEIGHT_ONE)
+    most = samples - Fraction(broken, WEIGHT_ONE)
     enough = minimum_samples(slo.policies.minimum_samples, objective.percentile)
     groups = tally.flights.waiting(slo, objective, tally.windows.windows[objective.window_ns].end_ns)
     waiting = sum(len(group.ages) for group in groups)
@@ -383,7 +366,7 @@ def objective_verdict(tally: Tally, slo: SLO, objective: Objective) -> Verdict:
 
 
 def _slo_window(tally: Tally, slo: SLO, length_ns: int, undecided: Undecided) -> dict[str, Any]:
-    counts = tally.windows.slots(length_ns, tally.number("slo", slo.name))
+    counts = tally.slo_slots(length_ns, slo.name)
     good, bad, unknown = (counts.get(slot, 0) for slot in (GOOD, BAD, UNKNOWN))
     unknown += undecided.at(slo.name, tally.windows.windows[length_ns].end_ns) * WEIGHT_ONE
     bounds = attainment_bounds(good, good + bad, unknown) if unknown else None

@@ -347,10 +347,13 @@ class Exporter:
     async def _tick(self) -> NoReturn:
         while True:
             async with self._windows:
-                begun = time.perf_counter()
+                begun, spent_s = time.perf_counter(), 0.0
                 self._scraper.check()
-                self._pipeline.tick(self._clock())
-                self._pipeline.evaluations.add(time.perf_counter() - begun)
+                for _ in self._pipeline.tick_in_steps(self._clock()):
+                    spent_s += time.perf_counter() - begun
+                    await asyncio.sleep(0)
+                    begun = time.perf_counter()
+                self._pipeline.evaluations.add(spent_s + time.perf_counter() - begun)
             await asyncio.sleep(TICK_S)
 
     async def _serve_web(self, stack: AsyncExitStack) -> None:

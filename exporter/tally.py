@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What is counted of requests: since the start, and in sliding windows.
 
 Counts are integers in units of 1/WEIGHT_ONE request, since a sampled request may stand for several, and sums are
@@ -5,183 +6,156 @@ integer nanoseconds: adding them up gives the same whatever the order. Division 
 
 Everything of one combination of boundary, model, class and declared labels is one `Series`, so that it can expire as
 one. What SLOs declare starts at zero and never expires.
+
+How it is fast: all that is the same for requests with the same labels and boundaries is looked up once, into a `Plan`.
+By it a request is counted from its sheet (`exporter.sheet`) by adding to cells of flat arrays, without an object and
+whatever the number of SLOs (`exporter.pattern`). What is read (`totals`, `traffic`, `slo_counts`, `budgets` and the
+counters) is brought up to date by reading it.
 """
 
-from bisect import bisect_left
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import islice, product
-from typing import Final, NamedTuple
+from typing import Final
 
 from exporter import record
-from exporter.budget import Budget
+from exporter.account import Additions, Cells, Distributions, Edges, Exemplar, count_value, zeros
+from exporter.budget import SECOND_NS, Budget
 from exporter.config import Settings
 from exporter.flight import Flight, Flights, Limit, Limits
-from exporter.histogram import LIMIT_NS, slot_of_ns
-from exporter.judge import Judgement, in_schedule, is_sample, judge, outermost, selects, value_of
+from exporter.histogram import LIMIT_NS, own_slot
+from exporter.judge import Judgement, judge, outermost, selects
 from exporter.measure import Measured, Request, classify
+from exporter.pattern import (
+    BAD,
+    ENDED,
+    ENDED_OUTPUT,
+    GOOD,
+    GOOD_OUTPUT,
+    MOST_PATTERNS,
+    NEITHER,
+    NEWEST_IDS,
+    OUTPUTS,
+    PATTERN_CELLS,
+    WEIGHTS,
+    Kind,
+    Panel,
+    Selection,
+    slot_of,
+)
 from exporter.recognise import OTHER, Strings
 from exporter.record import MISSING, WEIGHT_ONE
-from exporter.tree import QUEUE, Row
+from exporter.series import CHANGED as SERIES_CHANGED
+from exporter.series import COMPLETIONS as SERIES_COMPLETIONS
+from exporter.series import NUMBERS as SERIES_NUMBERS
+from exporter.series import (
+    OF_COMPLETION,
+    OF_PHASE,
+    OF_TPOT,
+    OF_TTFT,
+    SOURCES,
+    TOKENS,
+    Series,
+    SloCounts,
+    Totals,
+    Traffic,
+    edges_ns,
+)
+from exporter.series import TOKEN_SUMS as SERIES_TOKENS
+from exporter.series import TOLD as SERIES_TOLD
+from exporter.series import TOUCHED as SERIES_TOUCHED
+from exporter.sheet import (
+    BEGAN,
+    EVIDENCE,
+    OUTCOME,
+    PHASES_FROM,
+    SOURCE,
+    SPAN,
+    TRACE_HI,
+    TRACE_LO,
+    TTFT,
+    WIDTH,
+    sheet_of,
+)
+from exporter.sheet import COMPLETION as COMPLETION_CELL
+from exporter.sheet import ENDED as ENDED_CELL
+from exporter.sheet import INPUT as INPUT_CELL
+from exporter.sheet import OUTPUT as OUTPUT_CELL
+from exporter.sheet import TPOT as TPOT_CELL
+from exporter.tree import Row
 from exporter.window import Moment, Windows
 from slo_rules.slo import SLO, Objective
-from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES
+from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES, PHASES
 
 MAX_LIMITS: Final = 10_000
 """Combinations of labels for which it is remembered which limits apply."""
-NOWHERE: Final = Moment([], [])
-"""Where what came too late for the windows is put."""
+MAX_PLANS: Final = 50_000
+"""Combinations of labels and boundaries for which it is remembered how to count."""
+MAX_PENDING: Final = 100_000
+"""Seconds and verdicts that wait to be put into budgets where nobody reads."""
+RETIRED_NS: Final = 600_000_000_000
+"""How much longer than the longest window patterns are kept that count no more."""
 END_TO_END: Final = "end_to_end"
 """Where logs tell of arrivals."""
+JOINED: Final = ("whole", "partial", "evicted")
+UNMATCHED: Final = ("client", "engine")
+"""The roles of spans that found no gateway."""
 
-TTFT_EDGES: Final = (
-    "0.001", "0.005", "0.01", "0.02", "0.04", "0.06", "0.08", "0.1", "0.25", "0.5", "0.75", "1", "2.5", "5", "7.5",
-    "10", "20", "40", "80", "160", "320", "640",
-)  # fmt: skip
-"""Seconds: those of OpenTelemetry's gen_ai.server.time_to_first_token, then doubled."""
-TPOT_EDGES: Final = ("0.01", "0.025", "0.05", "0.075", "0.1", "0.15", "0.2", "0.3", "0.4", "0.5", "0.75", "1", "2.5")
-"""Those of gen_ai.server.time_per_output_token."""
-DURATION_EDGES: Final = tuple(str(Fraction(2**power, 100)) for power in range(18))
-"""Those of the gen_ai durations, 0.01 s doubled, up to 1310.72 s."""
-
-
-class Exemplar(NamedTuple):
-    """One request that stands for a bucket or a counter."""
-
-    trace_hi: int
-    trace_lo: int
-    span: int
-    time_ns: int
-
-
-@dataclass(slots=True)
-class Histogram:
-    """Cumulative classic histogram: counts between edges (upper ones inclusive), and the sum of the values."""
-
-    edges_ns: tuple[int, ...]
-    counts: list[int]
-    sum: int = 0
-    exemplars: dict[int, tuple[Exemplar, int]] = field(default_factory=dict)
-    """By bucket: the newest request in it, and its value."""
-
-    @classmethod
-    def empty(cls, edges_ns: tuple[int, ...]) -> "Histogram":
-        """Nothing counted yet."""
-        return cls(edges_ns, [0] * (len(edges_ns) + 1))
-
-    def add(self, value_ns: int, weight: int, exemplar: Exemplar) -> None:
-        """Count one value."""
-        place = bisect_left(self.edges_ns, value_ns)
-        self.counts[place] += weight
-        self.sum += value_ns * weight
-        self.exemplars[place] = (exemplar, value_ns)
-
-
-EVALUATION_EDGES_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
-
-
-@dataclass(slots=True)
-class Evaluations:
-    """How long evaluations took, seconds."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(EVALUATION_EDGES_S) + 1))
-    sum_s: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(EVALUATION_EDGES_S, seconds)] += 1
-        self.sum_s += seconds
-
-
-@dataclass(slots=True)
-class Distribution:
-    """Everything since the start of one metric at one boundary, for the report."""
-
-    slots: dict[int, int] = field(default_factory=dict)
-    count: int = 0
-    sum: int = 0
-    largest_ns: int = 0
-
-    def add(self, value_ns: int, slot: int, weight: int) -> None:
-        """Count one value, whose slot in the layout is known."""
-        self.slots[slot] = self.slots.get(slot, 0) + weight
-        self.count += weight
-        self.sum += value_ns * weight
-        self.largest_ns = max(self.largest_ns, value_ns)
-
-
-@dataclass(slots=True)
-class Series:
-    """All that is counted of one combination of labels."""
-
-    labels: tuple[str, ...]
-    """boundary, model, class, then the declared ones."""
-    touched_ns: int
-    completions: list[int] = field(default_factory=lambda: [0] * len(OUTCOMES))
-    input: int | None = None
-    """None until a span tells of input tokens; likewise the next three."""
-    cached: int | None = None
-    output: int | None = None
-    items: int | None = None
-    ttft: dict[str, Histogram] = field(default_factory=dict)
-    tpot: dict[str, Histogram] = field(default_factory=dict)
-    completion: dict[str, Histogram] = field(default_factory=dict)
-    phase: dict[str, Histogram] = field(default_factory=dict)
-    numbers: dict[str, int] = field(default_factory=dict)
-    """Window series by metric or phase."""
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Arrivals of one boundary and class; they carry no model, as it is not known yet."""
-
-    touched_ns: int
-    arrivals: Counter[str] = field(default_factory=Counter)
-    """By evidence."""
-    departures: int = 0
-    """Of those that arrived under this class, whatever they were in the end."""
-    in_flight: Counter[str] = field(default_factory=Counter)
-    """Counted as arrived and not as ended, by evidence: `log`, or `span` for jobs that are known to wait in a queue."""
-
-
-@dataclass(slots=True)
-class Totals:
-    """All that the report says of one boundary since the start."""
-
-    arrivals: Counter[str] = field(default_factory=Counter)
-    """By evidence."""
-    in_flight: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    metrics: dict[str, Distribution] = field(default_factory=lambda: {metric: Distribution() for metric in METRICS})
-    phases: dict[str, Distribution] = field(default_factory=dict)
-    tokens: Counter[str] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
-class SloCounts:
-    """All that is counted of one SLO since the start."""
-
-    good: int = 0
-    bad: Counter[str] = field(default_factory=Counter)
-    unjudged: Counter[str] = field(default_factory=Counter)
-    good_output: int = 0
-    objective_eligible: Counter[str] = field(default_factory=Counter)
-    objective_good: Counter[str] = field(default_factory=Counter)
-    exemplars: dict[str, Exemplar] = field(default_factory=dict)
-
-    @property
-    def eligible(self) -> int:
-        """Good and bad."""
-        return self.good + sum(self.bad.values())
-
-
-# Slots of the window series of an SLO, and of an objective.
-GOOD, BAD, UNKNOWN, GOOD_OUTPUT, ENDED, ENDED_OUTPUT = range(6)
 SAMPLES, SURELY_MET, SURELY_BROKEN = range(3)
-# Slots of the tokens of a boundary.
-INPUT, CACHED, OUTPUT, ITEMS = range(4)
+# Slots of the tokens of a boundary; they are the places in series.TOKENS.
+INPUT, CACHED, OUTPUT, ITEMS = range(len(TOKENS))
+
+# A row of a plan: whether its boundary is published, the places of series, totals and traffic (0: not yet looked up),
+# the numbers of window series of arrivals (plus one, 0: not yet), ends and tokens, and whether the series overflowed.
+PUBLISHED, IN_SERIES, IN_TOTALS, IN_TRAFFIC, ARRIVALS, ENDS, TOKENS_NUMBER, OVERFLOWED = range(8)
+PLAN_ROW: Final = 8
+# What totals and traffic have still to add up, and what is counted without a boundary.
+T_OUTCOMES: Final = 0
+T_ARRIVALS: Final = len(OUTCOMES)
+T_TOKENS: Final = T_ARRIVALS + len(EVIDENCES)
+T_TOLD: Final = T_TOKENS + 2 * len(TOKENS)
+TOTALS_CELLS: Final = T_TOLD + len(TOKENS)
+R_TOUCHED: Final = 0
+R_DEPARTURES: Final = 1
+R_ARRIVALS: Final = 2
+TRAFFIC_CELLS: Final = R_ARRIVALS + len(EVIDENCES)
+O_JOINED: Final = 0
+O_UNMATCHED: Final = len(JOINED)
+O_NEGATIVE: Final = O_UNMATCHED + len(UNMATCHED)
+O_OUT_OF_RANGE: Final = O_NEGATIVE + 1
+OWN_CELLS: Final = O_OUT_OF_RANGE + len(METRICS) + 1
+
+OF_METRICS: Final = len(METRICS)
+"""How many metrics stand before the phases, where both are numbered."""
+OF_PHASES: Final = len(PHASES)
+OF_TOKENS: Final = len(TOKENS)
+NO_SOURCE: Final = len(SOURCES) - 1
+OUTCOME_OK: Final = OUTCOMES.index("ok")
+OUTCOME_CANCELLED: Final = OUTCOMES.index("cancelled")
+SECOND: Final = SECOND_NS
+LONGEST: Final = LIMIT_NS
+MISSING_CELL: Final = MISSING
+MOST: Final = (1 << 63) - 1
+PATTERNS: Final = MOST_PATTERNS
+
+
+class Plan:
+    """All that is the same for requests with the same labels and boundaries. Valid as long as `Tally.epoch` stays."""
+
+    def __init__(
+        self, boundaries: tuple[str, ...], capped: tuple[str, ...], overflowed: tuple[str, ...], panel: Panel
+    ) -> None:
+        self.boundaries = boundaries
+        self.capped = capped
+        """Label values within their bounds: model, class, then the declared ones."""
+        self.overflowed = overflowed
+        """Labels whose values are beyond their bounds."""
+        self.panel = panel
+        self.length = len(boundaries)
+        self.rows = zeros(PLAN_ROW * len(boundaries))
+        self.series: list[Series | None] = [None] * len(boundaries)
+        self.distributions: list[Distributions | None] = [None] * len(boundaries)
 
 
 class Tally:
@@ -189,29 +163,41 @@ class Tally:
 
     def __init__(self, settings: Settings, slos: Sequence[SLO], strings: Strings) -> None:
         self.strings = strings
+        self.epoch = 0
+        """Goes up whenever plans must be made anew."""
+        self.plans: dict[tuple[object, ...], Plan] = {}
+        self.cells = Cells()
+        self.own = self.cells.allocate(OWN_CELLS)
+        self.additions = Additions()
+        self.sheet = zeros(1)
+        self.counted = 0
+        """Judgements, which are numbered so that the newest is known."""
+        self.selections: dict[tuple[str, ...], Selection] = {}
+        self.retired: list[Selection] = []
+        """Those that count no more, and are still in windows."""
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths)
-        self.slo_counts = {slo.name: SloCounts() for slo in self.slos}
-        self.budgets = {slo.name: Budget(slo, self._burn_lengths()) for slo in self.slos}
+        self._slo_counts = {slo.name: SloCounts() for slo in self.slos}
+        self._budgets = {slo.name: Budget(slo, self._burn_lengths()) for slo in self.slos}
         self.values: dict[str, set[str]] = {name: set() for name in self.label_names}
         self.numbers: dict[tuple[str, ...], int] = {}
         self.next_number = 0
         self.series: dict[tuple[str, ...], Series] = {}
-        self.traffic: dict[tuple[str, str], Traffic] = {}
-        self.totals: dict[str, Totals] = {}
-        self.overflow: Counter[str] = Counter()
-        self.out_of_range: Counter[str] = Counter()
-        self.negative = 0
-        self.joined: Counter[str] = Counter()
-        self.unmatched: Counter[str] = Counter()
+        self._traffic: dict[tuple[str, str], Traffic] = {}
+        self._totals: dict[str, Totals] = {}
+        self._overflow: Counter[str] = Counter()
+        self._out_of_range: Counter[str] = Counter()
+        self._negative = 0
+        self._joined: Counter[str] = Counter()
+        self._unmatched: Counter[str] = Counter()
         self.waiting: dict[tuple[int, int], list[str]] = {}
         """By trace, the classes of the jobs that are known to wait in a queue."""
         self.flights = Flights()
         self.limits: dict[tuple[tuple[str, ...], ...], Limits] = {}
         """By the SLOs out of schedule and the labels that a record gives, the limits that its request may break."""
         self.now_ns = 0
-        self.first_ns: int | None = None
-        self.last_ns: int | None = None
+        self.first_at = MISSING
+        self.last_at = MISSING
         self._start_at_zero()
 
     def _declare(self, settings: Settings, slos: Sequence[SLO]) -> None:
@@ -221,6 +207,7 @@ class Tally:
         self.published = set(settings.publish)
         self.window_lengths = window_lengths(settings, slos)
         self.edges = {metric: edges_ns(metric, self.slos) for metric in (*METRICS, "phase")}
+        self.buckets = [Edges(edges) for edges in self.edges.values()]
         self.label_names = ("model", "class", *(label.name for label in settings.labels.declared))
 
     def reconfigure(self, settings: Settings, slos: Sequence[SLO]) -> None:
@@ -229,23 +216,29 @@ class Tally:
         A histogram with other edges begins anew; so do, in the windows, an SLO with other limits and, where labels
         change, all that carries them, and a budget with another period.
         """
+        self._settle_slos()
         names, judged = self.label_names, {slo.name: _judged_by(slo) for slo in self.slos}
         self._declare(settings, slos)
         self.windows = Windows(self.window_lengths, self.windows)
-        self.slo_counts = {slo.name: self.slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
+        self._slo_counts = {slo.name: self._slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
         lengths = self._burn_lengths()
-        self.budgets = {slo.name: Budget(slo, lengths, self.budgets.get(slo.name)) for slo in self.slos}
+        self._budgets = {slo.name: Budget(slo, lengths, self._budgets.get(slo.name)) for slo in self.slos}
         if names != self.label_names:
+            for series in self.series.values():
+                series.release()
             self.series.clear()
             self._drop_numbers(lambda key: key[0] in (*METRICS, "phase"))
             self.values = {name: self.values.get(name, set()) for name in self.label_names}
         changed = judged.keys() - {slo.name for slo in self.slos if judged.get(slo.name) == _judged_by(slo)}
-        self._drop_numbers(lambda key: key[0] in ("slo", "objective", "value") and key[1] in changed)
+        self._drop_numbers(lambda key: key[0] == "slo" and key[1] in changed)
+        for selection in list(self.selections.values()):
+            self._retire(selection)
+        for selection in self.retired:
+            selection.kept -= changed
+        edges = dict(zip(self.edges, self.buckets, strict=True))
         for series in self.series.values():
-            for metric in (*METRICS, "phase"):
-                histograms = getattr(series, metric)
-                for key in [key for key, each in histograms.items() if each.edges_ns != self.edges[metric]]:
-                    del histograms[key]
+            series.renew(edges, self.settings.tpot.formula)
+        self._plan_anew()
         self._start_at_zero()
         self.limits.clear()
         for flight in self.flights.flights.values():
@@ -269,9 +262,9 @@ class Tally:
         for slo in self.slos:
             for boundary in sorted(slo.boundaries & self.published):
                 for values in islice(product(*self._foreseen(slo)), self.settings.limits.label_values):
-                    capped = self._capped(dict(zip(self.label_names, values, strict=True)))
+                    capped, _ = self._capped(dict(zip(self.label_names, values, strict=True)), self._overflow)
                     self.lasting |= {(boundary, *capped), (boundary, capped[1])}
-                    self.traffic.setdefault((boundary, capped[1]), Traffic(0))
+                    self._traffic.setdefault((boundary, capped[1]), Traffic(0))
                     if (boundary, *capped) not in self.series:
                         self._series((boundary, *capped), 0)
 
@@ -285,30 +278,7 @@ class Tally:
         for name in self.label_names:
             yield selected.get(name, known[name])
 
-    # Counting.
-
-    def count(self, request: Request, now_ns: int, *, in_windows: bool) -> list[tuple[Measured, dict[str, Judgement]]]:
-        """Count one request at all its boundaries; gives them back with what the SLOs say of each."""
-        labels = request.texts
-        self.negative += request.negative
-        if any(not row.open for row in request.boundaries):
-            evicted = any(row.evicted for row in request.boundaries)
-            self.joined["evicted" if evicted else "whole" if request.whole else "partial"] += 1
-            if request.unmatched is not None:
-                self.unmatched[request.unmatched] += 1
-        capped = self._capped(labels)
-        for row in request.boundaries:
-            if row.boundary in self.published:
-                told = request.flights if row.boundary == END_TO_END else ()
-                self._count_row(row, capped, self._weight(row, request), now_ns, in_windows, told)
-        return [(row, self._judge(row, request, labels, in_windows)) for row in request.boundaries]
-
-    def _weight(self, row: Measured, request: Request) -> int:
-        """Logs tell of every request, but not of the engine's part: there a span stands for what it was sampled for."""
-        own = row.row[record.WEIGHT]
-        if not request.flights or row.boundary != "model" or own == MISSING or self.settings.sampling != "honour":
-            return request.weight
-        return own
+    # Labels.
 
     def labels_of(self, request: Request) -> dict[str, str]:
         """The labels of a request, as the spans give them: not yet bounded."""
@@ -325,50 +295,396 @@ class Tally:
     def _text(self, number: int, default: str) -> str:
         return default if number == MISSING else self.strings.text(number)
 
-    def _capped(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """Label values within their bounds: model, class, then the declared ones."""
-        return tuple(self._within_bounds(name, labels[name]) for name in self.label_names)
+    def _capped(
+        self, labels: Mapping[str, str], overflow: Counter[str] | None = None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Label values within their bounds: model, class, then the declared ones; and which labels were beyond."""
+        beyond: Counter[str] = Counter()
+        capped = tuple(self._within_bounds(name, labels[name], beyond) for name in self.label_names)
+        if overflow is not None:
+            overflow.update(beyond)
+        return capped, tuple(beyond)
 
-    def _within_bounds(self, name: str, value: str) -> str:
+    def _within_bounds(self, name: str, value: str, overflow: Counter[str]) -> str:
         values = self.values[name]
         if value in values or value in (OTHER, ""):
             return value
         if len(values) >= self.settings.limits.label_values:
-            self.overflow[name] += 1
+            overflow[name] += 1
             return OTHER
         values.add(value)
         return value
 
-    def _count_row(
-        self, row: Measured, capped: tuple[str, ...], weight: int, now_ns: int, in_windows: bool,
-        told: Sequence[Flight],
-    ) -> None:  # fmt: skip
-        totals = self.totals.setdefault(row.boundary, Totals())
-        entered = [each for each in told if each.entered]
-        if not row.announced and not entered:
-            at_ns = row.arrived_ns if row.arrived_ns is not None else row.row[record.START]
-            if told:
-                at_ns = min(each.arrived_ns for each in told)
-            queued = row.row[record.ROLE] == QUEUE and row.row[record.ENQUEUED] != MISSING
-            evidence = "log" if told else "span" if queued else "ended"
-            self._arrive(row.boundary, capped[1], at_ns, evidence, weight, now_ns, in_windows)
-        if row.open:
-            totals.in_flight += weight
-            self._traffic(row.boundary, capped[1], now_ns).in_flight["span"] += weight
-            self.waiting.setdefault(_trace_of(row), []).append(capped[1])
-            return
-        labels_of_series = (row.boundary, *capped)
-        if row.announced or entered:
-            self._leave(row, totals, labels_of_series, weight, now_ns, entered)
-        else:
-            self._traffic(row.boundary, capped[1], now_ns).departures += weight
-        came_as = entered[0].klass if entered else capped[1]
-        self._complete(row, totals, labels_of_series, came_as, weight, now_ns, in_windows)
+    # Plans.
 
-    def _traffic(self, boundary: str, klass: str, now_ns: int) -> Traffic:
-        traffic = self.traffic.setdefault((boundary, klass), Traffic(now_ns))
+    def plan(self, texts: Mapping[str, str], boundaries: tuple[str, ...]) -> Plan:
+        """How to count requests with these labels, as `labels_of` gives them, and a sheet of these boundaries."""
+        key = (boundaries, *texts.values())
+        found = self.plans.get(key)
+        if found is None:
+            if len(self.plans) >= MAX_PLANS:
+                self.plans.clear()
+            found = self.plans[key] = self._new_plan(texts, boundaries)
+        return found
+
+    def _new_plan(self, texts: Mapping[str, str], boundaries: tuple[str, ...]) -> Plan:
+        capped, overflowed = self._capped(texts)
+        plan = Plan(boundaries, capped, overflowed, self._selection(texts).panel(boundaries))
+        for place, boundary in enumerate(boundaries):
+            row = PLAN_ROW * place
+            plan.rows[row + PUBLISHED] = boundary in self.published
+            plan.rows[row + ENDS] = -1
+        return plan
+
+    def _selection(self, texts: Mapping[str, str]) -> Selection:
+        slos = [slo for slo in self.slos if selects(slo, texts)]
+        key = tuple(slo.name for slo in slos)
+        found = self.selections.get(key)
+        if found is None:
+            found = self.selections[key] = Selection(slos, self.judged_at, self._new_number, self.cells)
+        return found
+
+    def _plan_anew(self) -> None:
+        """All plans are void."""
+        self.epoch += 1
+        self.plans.clear()
+
+    def _retire(self, selection: Selection) -> None:
+        """Count by another selection from now on."""
+        selection.ended_ns = self.now_ns
+        selection.panels.clear()
+        self.retired.append(selection)
+        self.selections = {key: each for key, each in self.selections.items() if each is not selection}
+
+    def _open_row(self, plan: Plan, place: int, now_ns: int) -> None:
+        """Look up where a row of a plan is counted."""
+        row, boundary = PLAN_ROW * place, plan.boundaries[place]
+        totals = self._totals_of(boundary)
+        plan.rows[row + IN_TOTALS] = totals.place
+        plan.distributions[place] = totals.distributions
+        plan.rows[row + ENDS] = self.number("outcomes", boundary, plan.capped[1])
+        plan.rows[row + TOKENS_NUMBER] = self.number("tokens", boundary)
+        labels = (boundary, *plan.capped)
+        series = self._series(labels, now_ns)
+        plan.series[place] = series
+        plan.rows[row + OVERFLOWED] = series.labels != labels
+        if series.labels != labels:
+            self._overflow["series"] -= 1  # which is counted with each request
+        plan.rows[row + IN_SERIES] = series.place
+
+    def _open_traffic(self, plan: Plan, place: int, now_ns: int) -> None:
+        """Look up where arrivals and departures of a row of a plan are counted."""
+        traffic = self._touch(plan.boundaries[place], plan.capped[1], now_ns)
+        if not traffic.place:
+            traffic.place = self.cells.allocate(TRAFFIC_CELLS)
+        plan.rows[PLAN_ROW * place + IN_TRAFFIC] = traffic.place
+
+    def _open_arrivals(self, plan: Plan, place: int) -> None:
+        number = self.number("arrivals", plan.boundaries[place], plan.capped[1])
+        plan.rows[PLAN_ROW * place + ARRIVALS] = number + 1
+
+    def _totals_of(self, boundary: str) -> Totals:
+        totals = self._totals.get(boundary)
+        if totals is None:
+            totals = self._totals[boundary] = Totals(place=self.cells.allocate(TOTALS_CELLS))
+        return totals
+
+    def _touch(self, boundary: str, klass: str, now_ns: int) -> Traffic:
+        traffic = self._traffic.setdefault((boundary, klass), Traffic(now_ns))
         traffic.touched_ns = now_ns
         return traffic
+
+    def _series(self, labels: tuple[str, ...], now_ns: int) -> Series:
+        series = self.series.get(labels)
+        if series is None:
+            if len(self.series) >= self.settings.limits.series:
+                self._overflow["series"] += 1
+                labels = (labels[0], *(OTHER for _ in labels[1:]))
+                series = self.series.get(labels)
+            if series is None:
+                series = self.series[labels] = Series(labels, self.cells, now_ns)
+        series.touched_ns = now_ns
+        return series
+
+    # Counting: by a plan.
+
+    def count_sheet(
+        self, plan: Plan, sheet: memoryview, weight: int, now_ns: int, in_windows: bool, joined: int, unmatched: int,
+        negative: int,
+    ) -> None:  # fmt: skip
+        """Count a request that has ended and of which nothing was told before.
+
+        `sheet`: its boundaries are those of the plan. `joined`: index into JOINED; `unmatched`: into UNMATCHED, or -1;
+        `negative`: intervals that the clocks made so.
+        """
+        self._begin(plan, sheet)
+        self._count_join(joined, unmatched, negative)
+        for place in range(plan.length):
+            if plan.rows[PLAN_ROW * place + PUBLISHED]:
+                self._arrive_by_sheet(plan, place, weight, now_ns, in_windows)
+                self._depart(plan, place, weight, now_ns)
+                self._end(plan, place, weight, now_ns, in_windows, -1, True)
+
+    def _begin(self, plan: Plan, sheet: memoryview) -> None:
+        self.sheet = sheet
+        plan.panel.answer(sheet)
+        if plan.overflowed:
+            self._overflow.update(plan.overflowed)
+
+    def _count_join(self, joined: int, unmatched: int, negative: int) -> None:
+        self.cells.gain(self.own + O_JOINED + joined, 1)
+        if unmatched >= 0:
+            self.cells.gain(self.own + O_UNMATCHED + unmatched, 1)
+        if negative:
+            self.cells.gain(self.own + O_NEGATIVE, negative)
+
+    def _arrive_by_sheet(self, plan: Plan, place: int, weight: int, now_ns: int, in_windows: bool) -> None:
+        """Count the arrival of a row."""
+        row, base = PLAN_ROW * place, WIDTH * place
+        if not plan.rows[row + IN_TOTALS]:
+            plan.rows[row + IN_TOTALS] = self._totals_of(plan.boundaries[place]).place
+        if not plan.rows[row + IN_TRAFFIC]:
+            self._open_traffic(plan, place, now_ns)
+        evidence, at_ns = self.sheet[base + EVIDENCE], self.sheet[base + BEGAN]
+        self.cells.gain(plan.rows[row + IN_TOTALS] + T_ARRIVALS + evidence, weight)
+        self.cells.gain(plan.rows[row + IN_TRAFFIC] + R_ARRIVALS + evidence, weight)
+        if self.first_at == MISSING_CELL or at_ns < self.first_at:
+            self.first_at = at_ns
+        if in_windows:
+            if not plan.rows[row + ARRIVALS]:
+                self._open_arrivals(plan, place)
+            self.windows.at(at_ns).add(plan.rows[row + ARRIVALS] - 1, evidence, weight)
+
+    def _depart(self, plan: Plan, place: int, weight: int, now_ns: int) -> None:
+        """Count that what arrived under its class has left."""
+        row = PLAN_ROW * place
+        if not plan.rows[row + IN_TRAFFIC]:
+            self._open_traffic(plan, place, now_ns)
+        self.cells.gain(plan.rows[row + IN_TRAFFIC] + R_DEPARTURES, weight)
+        self.cells.cells[plan.rows[row + IN_TRAFFIC] + R_TOUCHED] = now_ns
+
+    def _end(self, plan: Plan, place: int, weight: int, now_ns: int, in_windows: bool, ends: int, judged: bool) -> None:
+        """Count the end of a row, and judge it. `ends`: the window series of ends if it is another than the plan's."""
+        row, base = PLAN_ROW * place, WIDTH * place
+        if not plan.rows[row + IN_SERIES]:
+            self._open_row(plan, place, now_ns)
+        if plan.rows[row + OVERFLOWED]:
+            self._overflow["series"] += 1
+        series, at_ns, outcome = plan.rows[row + IN_SERIES], self.sheet[base + ENDED_CELL], self.sheet[base + OUTCOME]
+        self.additions.clear()
+        if self.last_at == MISSING_CELL or at_ns > self.last_at:
+            self.last_at = at_ns
+        self.cells.cells[series + SERIES_TOUCHED] = now_ns
+        self.cells.cells[series + SERIES_CHANGED] += 1
+        self.cells.gain(series + SERIES_COMPLETIONS + outcome, weight)
+        self.cells.gain(plan.rows[row + IN_TOTALS] + T_OUTCOMES + outcome, weight)
+        self.additions.put(plan.rows[row + ENDS] if ends < 0 else ends, outcome, weight)
+        self._tokens(plan, place, weight)
+        plan.panel.enter(place)
+        self._values(plan, place, weight, in_windows)
+        self._phases(plan, place, weight)
+        if judged:
+            self._judge(plan.panel, place, weight)
+        if in_windows:
+            moment = self.windows.at(at_ns)
+            moment.add_all(self.additions.cells, self.additions.count)
+            if self.additions.beyond:
+                self._add_beyond(moment)
+
+    def _add_beyond(self, moment: Moment) -> None:
+        for addition in self.additions.beyond:
+            moment.add_large(*addition)
+
+    def _tokens(self, plan: Plan, place: int, weight: int) -> None:
+        row, base = PLAN_ROW * place, WIDTH * place
+        series, totals = plan.rows[row + IN_SERIES], plan.rows[row + IN_TOTALS]
+        for slot in range(OF_TOKENS):
+            amount = self.sheet[base + INPUT_CELL + slot]
+            if amount == MISSING_CELL:
+                continue
+            self.cells.cells[series + SERIES_TOLD + slot] = 1
+            self.cells.cells[totals + T_TOLD + slot] = 1
+            if amount:
+                self.cells.gain_product(series + SERIES_TOKENS + 2 * slot, amount, weight)
+                self.cells.gain_product(totals + T_TOKENS + 2 * slot, amount, weight)
+                self.additions.put_product(plan.rows[row + TOKENS_NUMBER], slot, amount, weight)
+
+    def _values(self, plan: Plan, place: int, weight: int, in_windows: bool) -> None:
+        """The metrics: samples, and the latencies of what did not end well."""
+        base = WIDTH * place
+        outcome, source = self.sheet[base + OUTCOME], self.sheet[base + SOURCE]
+        ns = self.sheet[base + TTFT]
+        if ns != MISSING_CELL and outcome in (OUTCOME_OK, OUTCOME_CANCELLED):
+            slot = own_slot(ns)
+            cell = OF_TTFT + (NO_SOURCE if source == MISSING_CELL else source)
+            self._value(plan, place, 0, cell, ns, slot, weight, True)
+            if in_windows:
+                plan.panel.rank(place, 0, slot, weight, self.additions)
+        ns = self.sheet[base + TPOT_CELL]
+        if ns != MISSING_CELL and outcome == OUTCOME_OK:
+            slot = own_slot(ns)
+            self._value(plan, place, 1, OF_TPOT, ns, slot, weight, True)
+            if in_windows:
+                plan.panel.rank(place, 1, slot, weight, self.additions)
+        ns = self.sheet[base + COMPLETION_CELL]
+        if ns != MISSING_CELL:
+            slot = own_slot(ns)
+            self._value(plan, place, 2, OF_COMPLETION + outcome, ns, slot, weight, outcome == OUTCOME_OK)
+            if in_windows and outcome == OUTCOME_OK:
+                plan.panel.rank(place, 2, slot, weight, self.additions)
+
+    def _phases(self, plan: Plan, place: int, weight: int) -> None:
+        base = WIDTH * place + PHASES_FROM
+        for phase in range(OF_PHASES):
+            ns = self.sheet[base + phase]
+            if ns != MISSING_CELL:
+                self._value(plan, place, OF_METRICS + phase, OF_PHASE + phase, ns, own_slot(ns), weight, True)
+
+    def _value(
+        self, plan: Plan, place: int, value: int, cell: int, ns: int, slot: int, weight: int, sample: bool
+    ) -> None:
+        """Count one value. `value`: index into the metrics, then the phases; `cell`: of its histogram in the series."""
+        series, base = plan.rows[PLAN_ROW * place + IN_SERIES], WIDTH * place
+        edges = self.buckets[value if value < OF_METRICS else OF_METRICS]
+        histogram = self.cells.cells[series + cell]
+        if not histogram:
+            histogram = self._open_histogram(plan, place, value, cell)
+        count_value(
+            self.cells, histogram, edges, ns, slot, weight, self.sheet[base + TRACE_HI],
+            self.sheet[base + TRACE_LO], self.sheet[base + SPAN], self.sheet[base + ENDED_CELL],
+        )  # fmt: skip
+        if sample:
+            self._sample(plan, place, value, ns, slot, weight)
+
+    def _sample(self, plan: Plan, place: int, value: int, ns: int, slot: int, weight: int) -> None:
+        """Enter one value into the percentiles."""
+        series = plan.rows[PLAN_ROW * place + IN_SERIES]
+        number = self.cells.cells[series + SERIES_NUMBERS + value]
+        if not number:
+            number = self._open_number(plan, place, value)
+        if ns > LONGEST:
+            self.cells.gain(self.own + O_OUT_OF_RANGE + min(value, OF_METRICS), 1)
+        distributions = plan.distributions[place]
+        assert distributions is not None
+        distributions.add(value, ns, slot, weight)
+        self.additions.put(number - 1, slot, weight)
+
+    def _open_histogram(self, plan: Plan, place: int, value: int, cell: int) -> int:
+        series = plan.series[place]
+        assert series is not None
+        metric, key = "phase", PHASES[cell - OF_PHASE] if cell >= OF_PHASE else ""
+        if value < OF_METRICS:
+            keys = (*SOURCES, self.settings.tpot.formula, *OUTCOMES)
+            metric, key = METRICS[value], keys[cell - OF_TTFT]
+        return series.histogram(metric, key, cell, self.buckets[min(value, OF_METRICS)]).place
+
+    def _open_number(self, plan: Plan, place: int, value: int) -> int:
+        series = plan.series[place]
+        assert series is not None
+        key = (METRICS[value],) if value < OF_METRICS else ("phase", PHASES[value - OF_METRICS])
+        number = self.number(*key, *series.labels) + 1
+        self.cells.cells[series.place + SERIES_NUMBERS + value] = number
+        return number
+
+    def _judge(self, panel: Panel, row: int, weight: int) -> None:
+        """Count a row for the SLOs that judge at its boundary, by pattern."""
+        base = WIDTH * row
+        output = max(0, self.sheet[base + OUTPUT_CELL])
+        for place in range(panel.group_at[row], panel.group_at[row + 1]):
+            pattern = panel.pattern(place, row)
+            if pattern < 0:
+                pattern = self._judge_first(panel, place, row)
+            panel.found[place] = pattern
+            group = panel.groups[place]
+            block = group.blocks[pattern]
+            self.cells.gain(block + WEIGHTS, weight)
+            self.cells.gain_product(block + OUTPUTS, output, weight)
+            self.counted += 1
+            at = block + NEWEST_IDS
+            self.cells.cells[at - 1] = self.counted
+            self.cells.cells[at] = self.sheet[base + TRACE_HI]
+            self.cells.cells[at + 1] = self.sheet[base + TRACE_LO]
+            self.cells.cells[at + 2] = self.sheet[base + SPAN]
+            self.cells.cells[at + 3] = self.sheet[base + ENDED_CELL]
+            verdict = group.verdict_of[pattern]
+            self.additions.put(group.number, 2 * verdict, weight)
+            if output:
+                self.additions.put_product(group.number, 2 * verdict + 1, output, weight)
+            if group.budgeted:
+                group.pending.add(self.sheet[base + ENDED_CELL] // SECOND * PATTERNS + verdict, weight)
+                if group.pending.count > MAX_PENDING:
+                    self._settle_budgets()
+
+    def _judge_first(self, panel: Panel, place: int, row: int) -> int:
+        """Judge a request that stands to its limits like none before; make room where there were too many."""
+        pattern = panel.judge(place, row)
+        if pattern + 1 >= MOST_PATTERNS:
+            self._retire(panel.selection)
+            self._plan_anew()
+        return pattern
+
+    # Counting: what more is known of a request than its sheet says.
+
+    def count(
+        self, request: Request, now_ns: int, *, in_windows: bool, listened: bool = True
+    ) -> list[tuple[Measured, dict[str, Judgement]]]:
+        """Count one request at all its boundaries; gives them back with what the SLOs say of each, if so wished."""
+        rows = request.boundaries
+        plan = self.plan(request.texts, tuple(row.boundary for row in rows))
+        self._begin(plan, memoryview(array("q", (min(max(cell, MISSING), MOST) for cell in sheet_of(rows)))))
+        if any(not row.open for row in rows):
+            evicted = any(row.evicted for row in rows)
+            joined = JOINED.index("evicted" if evicted else "whole" if request.whole else "partial")
+            unmatched = -1 if request.unmatched is None else UNMATCHED.index(request.unmatched)
+            self._count_join(joined, unmatched, request.negative)
+        else:
+            self._negative += request.negative
+        missed = {name for flight in request.flights for name in flight.missed}
+        for place, row in enumerate(rows):
+            if row.boundary in self.published:
+                told = request.flights if row.boundary == END_TO_END else ()
+                self._count_row(plan, place, row, self._weight(row, request), now_ns, in_windows, told, not missed)
+        if missed:
+            return [(row, self._judge_missed(plan, row, request, in_windows)) for row in rows]
+        if not listened:
+            return []
+        return [(row, self._judgements(plan, place, row)) for place, row in enumerate(rows)]
+
+    def _judgements(self, plan: Plan, place: int, row: Measured) -> dict[str, Judgement]:
+        shown = not row.open and row.boundary in self.published
+        return dict(plan.panel.judgements(place)) if shown else {}
+
+    def _weight(self, row: Measured, request: Request) -> int:
+        """Logs tell of every request, but not of the engine's part: there a span stands for what it was sampled for."""
+        own = row.row[record.WEIGHT]
+        if not request.flights or row.boundary != "model" or own == MISSING or self.settings.sampling != "honour":
+            return request.weight
+        return own
+
+    def _count_row(
+        self, plan: Plan, place: int, row: Measured, weight: int, now_ns: int, in_windows: bool,
+        told: Sequence[Flight], judged: bool,
+    ) -> None:  # fmt: skip
+        totals = self._totals_of(row.boundary)
+        entered = [each for each in told if each.entered]
+        klass = plan.capped[1]
+        if told and not entered and not row.announced:
+            at_ns = min(each.arrived_ns for each in told)
+            self._arrive(row.boundary, klass, at_ns, "log", weight, now_ns, in_windows)
+        elif not entered and not row.announced:
+            self._arrive_by_sheet(plan, place, weight, now_ns, in_windows)
+        if row.open:
+            totals.in_flight += weight
+            self._touch(row.boundary, klass, now_ns).in_flight["span"] += weight
+            self.waiting.setdefault(_trace_of(row), []).append(klass)
+            return
+        if row.announced or entered:
+            self._leave(row, totals, (row.boundary, *plan.capped), weight, now_ns, entered)
+        else:
+            self._depart(plan, place, weight, now_ns)
+        came_as = entered[0].klass if entered else klass  # under which the windows set the arrival against its end
+        ends = -1 if came_as == klass else self.number("outcomes", row.boundary, came_as)
+        self._end(plan, place, weight, now_ns, in_windows, ends, judged)
 
     def _leave(
         self, row: Measured, totals: Totals, labels: tuple[str, ...], weight: int, now_ns: int,
@@ -383,7 +699,7 @@ class Tally:
         left += [(each.klass, "log") for each in entered]
         for klass, evidence in left:
             totals.in_flight -= weight
-            traffic = self._traffic(row.boundary, klass, now_ns)
+            traffic = self._touch(row.boundary, klass, now_ns)
             traffic.in_flight[evidence] -= weight
             traffic.departures += weight
         if classes[row.announced :]:
@@ -391,14 +707,14 @@ class Tally:
         if len(left) > 1:
             others = (len(left) - 1) * weight
             totals.outcomes["unknown"] += others
-            self._series(labels, now_ns).completions[OUTCOMES.index("unknown")] += others
+            self._series(labels, now_ns).complete(OUTCOMES.index("unknown"), others)
 
     def _arrive(
         self, boundary: str, klass: str, at_ns: int, evidence: str, weight: int, now_ns: int, in_windows: bool
     ) -> None:
-        self.totals.setdefault(boundary, Totals()).arrivals[evidence] += weight
-        self._traffic(boundary, klass, now_ns).arrivals[evidence] += weight
-        self.first_ns = at_ns if self.first_ns is None else min(self.first_ns, at_ns)
+        self._totals_of(boundary).arrivals[evidence] += weight
+        self._touch(boundary, klass, now_ns).arrivals[evidence] += weight
+        self.first_at = at_ns if self.first_at == MISSING else min(self.first_at, at_ns)
         if in_windows:
             number = self.number("arrivals", boundary, klass)
             self.windows.add(at_ns, number, EVIDENCES.index(evidence), weight)
@@ -408,7 +724,7 @@ class Tally:
     def flight_of(self, row: Row, flush_ns: int) -> Flight:
         """A flight whose first record is `row`."""
         labels = self._texts(row[record.MODEL], row[record.CLASS], row[record.LABELS :])
-        klass = self._within_bounds("class", labels["class"])
+        klass = self._within_bounds("class", labels["class"], self._overflow)
         lag_ns = 0 if row[record.EMITTED] == MISSING else row[record.SEEN] - row[record.EMITTED]
         limits = self._limits(row, row[record.ARRIVED])
         return Flight(row, klass, limits, flush_ns, row[record.SEEN], lag_ns, arrived_ns=row[record.ARRIVED])
@@ -418,8 +734,8 @@ class Tally:
         flight.entered = True
         if END_TO_END in self.published:
             self._arrive(END_TO_END, flight.klass, flight.arrived_ns, "log", WEIGHT_ONE, now_ns, in_windows)
-            self.totals[END_TO_END].in_flight += WEIGHT_ONE
-            self._traffic(END_TO_END, flight.klass, now_ns).in_flight["log"] += WEIGHT_ONE
+            self._totals[END_TO_END].in_flight += WEIGHT_ONE
+            self._touch(END_TO_END, flight.klass, now_ns).in_flight["log"] += WEIGHT_ONE
 
     def watch(self, flight: Flight, now_ns: int, *, in_windows: Callable[[int], bool]) -> None:
         """Count what a request is proven to have missed; note when to look at it again.
@@ -441,10 +757,10 @@ class Tally:
 
     def _miss(self, slo: SLO, objective: Objective, flight: Flight, at_ns: int, in_windows: bool) -> None:
         flight.missed[slo.name] = objective.name
-        counts = self.slo_counts[slo.name]
+        counts = self._slo_counts[slo.name]
         counts.bad[objective.name] += WEIGHT_ONE
         counts.objective_eligible[objective.name] += WEIGHT_ONE
-        self.budgets[slo.name].add(at_ns, 0, WEIGHT_ONE)
+        self._budgets[slo.name].add(at_ns, 0, WEIGHT_ONE)
         if in_windows:
             self.windows.add(at_ns, self.number("slo", slo.name), BAD, WEIGHT_ONE)
 
@@ -482,156 +798,31 @@ class Tally:
             numbers[label.name] = row[record.LABELS + place]
         return {name: self.strings.text(number) for name, number in numbers.items() if number != MISSING}
 
-    def _complete(
-        self, row: Measured, totals: Totals, labels: tuple[str, ...], came_as: str, weight: int, now_ns: int,
-        in_windows: bool,
-    ) -> None:  # fmt: skip
-        """`came_as`: the class of the arrival, under which the windows set it against its end."""
-        series = self._series(labels, now_ns)
-        at_ns = ended_at(row)
-        self.last_ns = at_ns if self.last_ns is None else max(self.last_ns, at_ns)
-        outcome = OUTCOMES.index(row.outcome)
-        series.completions[outcome] += weight
-        totals.outcomes[row.outcome] += weight
-        moment = self.windows.at(at_ns) if in_windows else NOWHERE
-        moment.add(self.number("outcomes", row.boundary, came_as), outcome, weight)
-        self._tokens(row, totals, series, weight, moment)
-        self._values(row, totals, series, weight, moment)
-
-    def _series(self, labels: tuple[str, ...], now_ns: int) -> Series:
-        series = self.series.get(labels)
-        if series is None:
-            if len(self.series) >= self.settings.limits.series:
-                self.overflow["series"] += 1
-                labels = (labels[0], *(OTHER for _ in labels[1:]))
-                series = self.series.get(labels)
-            if series is None:
-                series = self.series[labels] = Series(labels, now_ns)
-        series.touched_ns = now_ns
-        return series
-
-    def _tokens(self, row: Measured, totals: Totals, series: Series, weight: int, moment: Moment) -> None:
-        number = self.number("tokens", row.boundary)
-        for slot, name in enumerate(("input", "cached", "output", "items")):
-            amount = getattr(row, name)
-            if amount is None:
-                continue
-            setattr(series, name, (getattr(series, name) or 0) + amount * weight)
-            totals.tokens[name] += amount * weight
-            moment.add(number, slot, amount * weight)
-
-    def _values(self, row: Measured, totals: Totals, series: Series, weight: int, moment: Moment) -> None:
-        exemplar = exemplar_of(row, ended_at(row))
-        for metric in METRICS:
-            value = value_of(metric, row)
-            if value is None:
-                continue
-            sample = is_sample(metric, row)
-            if sample or metric == "completion":
-                key = self._histogram_key(metric, row)
-                self._cumulate(getattr(series, metric), key, metric, value.ns, weight, exemplar)
-            if sample:
-                number = series.numbers.get(metric)
-                if number is None:
-                    number = series.numbers[metric] = self.number(metric, *series.labels)
-                self._sample(totals.metrics[metric], number, metric, value.ns, weight, moment)
-        for phase, ns in row.phases.items():
-            self._cumulate(series.phase, phase, "phase", ns, weight, exemplar)
-            number = series.numbers.get(phase)
-            if number is None:
-                number = series.numbers[phase] = self.number("phase", phase, *series.labels)
-            distribution = totals.phases.get(phase)
-            if distribution is None:
-                distribution = totals.phases[phase] = Distribution()
-            self._sample(distribution, number, "phase", ns, weight, moment)
-
-    def _histogram_key(self, metric: str, row: Measured) -> str:
-        """The label by which a metric's histogram is told apart: where a first token came from, formula, outcome."""
-        if metric == "ttft":
-            return row.first_token_from or ""
-        return row.outcome if metric == "completion" else self.settings.tpot.formula
-
-    def _cumulate(
-        self, histograms: dict[str, Histogram], key: str, metric: str, ns: int, weight: int, exemplar: Exemplar
-    ) -> None:
-        histogram = histograms.get(key)
-        if histogram is None:
-            histogram = histograms[key] = Histogram.empty(self.edges[metric])
-        histogram.add(ns, weight, exemplar)
-
-    def _sample(
-        self, distribution: Distribution, number: int, metric: str, ns: int, weight: int, moment: Moment
-    ) -> None:
-        if ns > LIMIT_NS:
-            self.out_of_range[metric] += 1
-        slot = slot_of_ns(ns)
-        distribution.add(ns, slot, weight)
-        moment.add(number, slot, weight)
-
-    # Judging.
-
-    def _judge(
-        self, row: Measured, request: Request, labels: Mapping[str, str], in_windows: bool
-    ) -> dict[str, Judgement]:
+    def _judge_missed(self, plan: Plan, row: Measured, request: Request, in_windows: bool) -> dict[str, Judgement]:
+        """Judge a request of which something was counted as missed before it ended."""
         judgements: dict[str, Judgement] = {}
-        weight = self._weight(row, request)
         if row.open or row.boundary not in self.published:
             return judgements
-        for slo in self.slos:
-            if not selects(slo, labels):
-                continue
-            self._rank(slo, row, weight, in_windows)
+        for slo in plan.panel.selection.slos:
             if self.judged_at[slo.name] == row.boundary:
                 judgements[slo.name] = judgement = judge(slo, row, request.boundaries)
                 missed = next((each.missed[slo.name] for each in request.flights if slo.name in each.missed), None)
                 if missed is not None and not judgement.failed:
                     judgements[slo.name] = judgement._replace(good=False, failed=(missed,))
-                self._count_judgement(slo, row, judgement, weight, in_windows, missed)
+                self._count_judgement(slo, row, judgement, self._weight(row, request), in_windows, missed)
         return judgements
-
-    def _rank(self, slo: SLO, row: Measured, weight: int, in_windows: bool) -> None:
-        """Enter a request into the percentiles of the objectives at its boundary."""
-        if not in_schedule(slo, row):
-            return
-        for objective in slo.objectives:
-            if objective.boundary != row.boundary or not is_sample(objective.metric, row) or not in_windows:
-                continue
-            value = value_of(objective.metric, row)
-            if value is None:
-                continue
-            number, at_ns = self.number("objective", slo.name, objective.name), ended_at(row)
-            self.windows.add(at_ns, number, SAMPLES, weight)
-            error_ns = value.error_ns
-            if error_ns is not None and value.ns + error_ns <= objective.threshold_ns:
-                self.windows.add(at_ns, number, SURELY_MET, weight)
-            elif error_ns is not None and value.ns - error_ns > objective.threshold_ns:
-                self.windows.add(at_ns, number, SURELY_BROKEN, weight)
-            self.windows.add(at_ns, self.number("value", slo.name, objective.name), slot_of_ns(value.ns), weight)
 
     def _count_judgement(
         self, slo: SLO, row: Measured, judgement: Judgement, weight: int, in_windows: bool, missed: str | None
     ) -> None:
         """`missed`: the objective under which the request was counted as bad before it ended."""
-        counts, at_ns = self.slo_counts[slo.name], ended_at(row)
+        at_ns = ended_at(row)
         output = (row.output or 0) * weight
-        for objective, met in judgement.limits:
-            if met in ("met", "broken") and objective.name != missed:
-                counts.objective_eligible[objective.name] += weight
-                counts.objective_good[objective.name] += weight if met == "met" else 0
-        if missed is not None:
-            slot = None
-        elif judgement.good is None:
-            counts.unjudged[judgement.reason] += weight
-            slot = UNKNOWN if judgement.reason.startswith("unknown") else None
-        elif judgement.good:
-            counts.good += weight
-            counts.good_output += output
-            slot = GOOD
-        else:
-            failed = judgement.failed[0] if len(judgement.failed) == 1 else "several"
-            counts.bad[failed] += weight
-            counts.exemplars[failed] = exemplar_of(row, at_ns)
-            slot = BAD
+        _count_limits(self.slo_counts[slo.name], judgement, weight, missed)
+        slot = NEITHER
+        if missed is None:
+            slot = slot_of(judgement)
+            _count_verdict(self.slo_counts[slo.name], judgement, weight, output, exemplar_of(row, at_ns))
         if slot in (GOOD, BAD):
             self.budgets[slo.name].add(at_ns, weight if slot == GOOD else 0, weight if slot == BAD else 0)
         if not in_windows:
@@ -639,9 +830,151 @@ class Tally:
         number = self.number("slo", slo.name)
         self.windows.add(at_ns, number, ENDED, weight)
         self.windows.add(at_ns, number, ENDED_OUTPUT, output)
-        if slot is not None:
+        if slot != NEITHER:
             self.windows.add(at_ns, number, slot, weight)
             self.windows.add(at_ns, number, GOOD_OUTPUT, output if slot == GOOD else 0)
+
+    # Reading.
+
+    @property
+    def first_ns(self) -> int | None:
+        """The first arrival."""
+        return None if self.first_at == MISSING else self.first_at
+
+    @property
+    def last_ns(self) -> int | None:
+        """The last end."""
+        return None if self.last_at == MISSING else self.last_at
+
+    @property
+    def totals(self) -> dict[str, Totals]:
+        """By boundary."""
+        for totals in self._totals.values():
+            place = totals.place
+            self._move(place + T_OUTCOMES, OUTCOMES, totals.outcomes)
+            self._move(place + T_ARRIVALS, EVIDENCES, totals.arrivals)
+            for slot, name in enumerate(TOKENS):
+                if self.cells.take(place + T_TOLD + slot):
+                    totals.tokens[name] += self.cells.product(place + T_TOKENS + 2 * slot)
+                    self.cells.clear(place + T_TOKENS + 2 * slot, 2)
+        return self._totals
+
+    @property
+    def traffic(self) -> dict[tuple[str, str], Traffic]:
+        """By boundary and class."""
+        for traffic in self._traffic.values():
+            if traffic.place:
+                traffic.touched_ns = max(traffic.touched_ns, self.cells.take(traffic.place + R_TOUCHED))
+                traffic.departures += self.cells.take(traffic.place + R_DEPARTURES)
+                self._move(traffic.place + R_ARRIVALS, EVIDENCES, traffic.arrivals)
+        return self._traffic
+
+    @property
+    def overflow(self) -> Counter[str]:
+        """Requests whose label values, or series, were beyond their bounds, by label or `series`."""
+        return self._overflow
+
+    @property
+    def out_of_range(self) -> Counter[str]:
+        """Values beyond the range of the layout, by metric or `phase`."""
+        self._move(self.own + O_OUT_OF_RANGE, (*METRICS, "phase"), self._out_of_range)
+        return self._out_of_range
+
+    @property
+    def negative(self) -> int:
+        """Intervals that the clocks made negative."""
+        self._negative += self.cells.take(self.own + O_NEGATIVE)
+        return self._negative
+
+    @property
+    def joined(self) -> Counter[str]:
+        """Requests by how much of them was joined."""
+        self._move(self.own + O_JOINED, JOINED, self._joined)
+        return self._joined
+
+    @property
+    def unmatched(self) -> Counter[str]:
+        """Requests without a gateway by the role of their outermost span, and spans of what was counted before."""
+        self._move(self.own + O_UNMATCHED, UNMATCHED, self._unmatched)
+        return self._unmatched
+
+    def _move(self, place: int, names: Sequence[str], into: Counter[str]) -> None:
+        """Add what is in cells to the counter that shows it."""
+        for offset, name in enumerate(names):
+            amount = self.cells.take(place + offset)
+            if amount:
+                into[name] += amount
+
+    @property
+    def slo_counts(self) -> dict[str, SloCounts]:
+        """By SLO."""
+        self._settle_slos()
+        return self._slo_counts
+
+    @property
+    def budgets(self) -> dict[str, Budget]:
+        """By SLO."""
+        self._settle_budgets()
+        return self._budgets
+
+    def _settle_slos(self) -> None:
+        """Put what was counted by pattern where it is shown: in the order of the newest requests, for the exemplars."""
+        cells = self.cells
+        found: list[tuple[int, Kind]] = []
+        for selection in self._all_selections():
+            for group in selection.groups:
+                found += group.settle()
+        for _, kind in sorted(found, key=lambda each: each[0]):
+            weight, output = cells.value(kind.place + WEIGHTS), cells.product(kind.place + OUTPUTS)
+            exemplar = Exemplar(*(cells.cells[kind.place + NEWEST_IDS + cell] for cell in range(4)))
+            _count_limits(self._slo_counts[kind.slo], kind.judgement, weight, None)
+            _count_verdict(self._slo_counts[kind.slo], kind.judgement, weight, output, exemplar)
+            cells.clear(kind.place, PATTERN_CELLS)
+        self._settle_budgets()
+
+    def _settle_budgets(self) -> None:
+        for selection in self._all_selections():
+            for group in selection.groups:
+                for slo, second, good, bad in group.settle_budgets():
+                    self._budgets[slo].add(second * SECOND_NS, good, bad)
+
+    def _all_selections(self) -> Iterator[Selection]:
+        yield from self.selections.values()
+        yield from self.retired
+
+    def slo_slots(self, length_ns: int, slo: str) -> Mapping[int, int]:
+        """What is counted of an SLO in a window, by GOOD and its like."""
+        slots = Counter(self.windows.slots(length_ns, self.number("slo", slo)))
+        for selection in self._all_selections():
+            for group in selection.groups if slo in selection.kept else ():
+                if slo in group.places:
+                    group.read(self.windows.slots(length_ns, group.number), slo, slots)
+        return slots
+
+    def value_slots(self, length_ns: int, slo: str, objective: str) -> Mapping[int, int]:
+        """The samples of an objective in a window, by slot of the layout."""
+        found = [
+            slots
+            for selection in self._all_selections() if slo in selection.kept
+            for rank in selection.ranks if (slo, objective) in rank.objectives
+            if (slots := self.windows.slots(length_ns, rank.values))
+        ]  # fmt: skip
+        if len(found) == 1:
+            return found[0]
+        merged: Counter[int] = Counter()
+        for slots in found:
+            merged.update(slots)
+        return merged
+
+    def sample_counts(self, length_ns: int, slo: str, objective: str) -> tuple[int, int, int]:
+        """Of the samples of an objective in a window: all, those surely within the threshold, and surely beyond."""
+        counts = [0, 0, 0]
+        for selection in self._all_selections():
+            for rank in selection.ranks if slo in selection.kept else ():
+                if (slo, objective) in rank.objectives:
+                    slots = self.windows.slots(length_ns, rank.number)
+                    counts = [a + b for a, b in zip(counts, rank.counts(slots, slo, objective), strict=True)]
+        return counts[SAMPLES], counts[SURELY_MET], counts[SURELY_BROKEN]
 
     @property
     def as_of_ns(self) -> int | None:
@@ -655,9 +988,12 @@ class Tally:
         """The number of a window series."""
         number = self.numbers.get(key)
         if number is None:
-            number = self.numbers[key] = self.next_number
-            self.next_number += 1
+            number = self.numbers[key] = self._new_number()
         return number
+
+    def _new_number(self) -> int:
+        self.next_number += 1
+        return self.next_number - 1
 
     def expire(self, now_ns: int) -> None:
         """Drop series that were idle for as long as the setting says, and make room for other label values.
@@ -668,12 +1004,31 @@ class Tally:
         idle = [labels for labels, each in self.series.items() if each.touched_ns < oldest]
         idle = [labels for labels in idle if labels not in self.lasting]
         for labels in idle:
-            del self.series[labels]
-        for key, each in list(self.traffic.items()):
-            if each.touched_ns < oldest and not any(each.in_flight.values()) and key not in self.lasting:
-                del self.traffic[key]
+            self.series.pop(labels).release()
+        gone = [
+            key for key, each in self.traffic.items()
+            if each.touched_ns < oldest and not any(each.in_flight.values()) and key not in self.lasting
+        ]  # fmt: skip
+        for key in gone:
+            place = self._traffic.pop(key).place
+            if place:
+                self.cells.release(place, TRAFFIC_CELLS)
         if idle:
             self._forget_values()
+        if idle or gone:
+            self._plan_anew()
+        if self.retired:
+            self._drop_retired(now_ns)
+
+    def _drop_retired(self, now_ns: int) -> None:
+        """Forget selections that count no more once nothing that they counted is in a window."""
+        oldest = now_ns - max(self.window_lengths) - RETIRED_NS
+        gone = [selection for selection in self.retired if selection.ended_ns < oldest]
+        if gone:
+            self._settle_slos()
+            for selection in gone:
+                selection.release()
+            self.retired = [selection for selection in self.retired if selection.ended_ns >= oldest]
 
     def _forget_values(self) -> None:
         """Keep the label values and window series of what is still counted or still in a window."""
@@ -718,14 +1073,21 @@ def window_lengths(settings: Settings, slos: Iterable[SLO]) -> tuple[int, ...]:
     return tuple(sorted(declared.union(settings.windows.durations_ns)))
 
 
-def edges_ns(metric: str, slos: Iterable[SLO]) -> tuple[int, ...]:
-    """Bucket edges of a metric: the usual ones, and every declared threshold."""
-    usual = {"ttft": TTFT_EDGES, "tpot": TPOT_EDGES}.get(metric, DURATION_EDGES)
-    declared = {objective.threshold_ns for objective in objectives_of(slos) if objective.metric == metric}
-    return tuple(sorted(declared.union(int(Fraction(edge) * 1_000_000_000) for edge in usual)))
+def _count_limits(counts: SloCounts, judgement: Judgement, weight: int, missed: str | None) -> None:
+    """`missed`: an objective that was counted before."""
+    for objective, met in judgement.limits:
+        if met in ("met", "broken") and objective.name != missed:
+            counts.objective_eligible[objective.name] += weight
+            counts.objective_good[objective.name] += weight if met == "met" else 0
 
 
-def objectives_of(slos: Iterable[SLO]) -> Iterator[Objective]:
-    """All objectives of all SLOs."""
-    for slo in slos:
-        yield from slo.objectives
+def _count_verdict(counts: SloCounts, judgement: Judgement, weight: int, output: int, exemplar: Exemplar) -> None:
+    if judgement.good is None:
+        counts.unjudged[judgement.reason] += weight
+    elif judgement.good:
+        counts.good += weight
+        counts.good_output += output
+    else:
+        failed = judgement.failed[0] if len(judgement.failed) == 1 else "several"
+        counts.bad[failed] += weight
+        counts.exemplars[failed] = exemplar

@@ -14,13 +14,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from exporter import gauges, record, tally
+from exporter import gauges, pattern, record
+from exporter.account import Histogram
 from exporter.expose.readings import Readings, in_turns
 from exporter.expose.text import Family, Grid, HistogramPoint, Histograms, Point, exemplar, units
 from exporter.histogram import largest_error, reading_ns
 from exporter.record import WEIGHT_ONE
 from exporter.report import ENDED_SLOT, SECOND, burn_rates, objective_verdict, percentile_bounds
-from exporter.tally import END_TO_END, EVALUATION_EDGES_S, Histogram, Tally
+from exporter.series import EVALUATION_EDGES_S
+from exporter.tally import END_TO_END, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
 from slo_rules.slo import SLO
@@ -61,6 +63,7 @@ class _Scrape:
         self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
+        self.cells = self.tally.cells.copy()
         self.windows = self.tally.windows
         self.readings = Readings(self.tally)
         self.errors: list[Point] = []
@@ -152,11 +155,12 @@ class _Scrape:
         return grid
 
     def _histograms(self, metric: str) -> Histograms:
-        columns = Histograms()
+        columns = Histograms(self.cells)
+        lasts: dict[str, tuple[str]] = {}
         for series in self.tally.series.values():
             histograms: Mapping[str, Histogram] = getattr(series, metric)
             for key, each in histograms.items():
-                columns.add(series.labels, (key,), each.edges_ns, each.counts, each.sum, each.exemplars)
+                columns.add(series.labels, lasts.setdefault(key, (key,)), each.edges_ns, each.place)
         return columns
 
     def _completions(self) -> Grid:
@@ -269,10 +273,9 @@ class _Scrape:
                     yield Point((slo.name, objective.name, each), float(each == found))
 
     def _percentile_bounds(self) -> Iterator[Point]:
-        for slo in self.tally.slos:
+        for slo in self.tally.slos if self.tally.flights.known else ():
             for objective in slo.objectives:
-                number = self.tally.number("value", slo.name, objective.name)
-                values = self.tally.windows.slots(objective.window_ns, number)
+                values = self.tally.value_slots(objective.window_ns, slo.name, objective.name)
                 low, high = percentile_bounds(self.tally, slo, objective, values) or (None, None)
                 if low is not None:
                     yield Point((slo.name, objective.name, "lower"), low / SECOND)
@@ -404,9 +407,8 @@ class _OfSlos:
 
     def read(self, slo: SLO) -> None:
         """Read all of one SLO."""
-        number = self.tally.number("slo", slo.name)
         for length, end_ns, text in self.windows:
-            self._read_window(length, end_ns, (slo.name, text), self.tally.windows.slots(length, number))
+            self._read_window(length, end_ns, (slo.name, text), self.tally.slo_slots(length, slo.name))
         for length, burn in burn_rates(self.tally, slo).items():
             self.burn_rates.append(Point((slo.name, format_duration(length)), float(burn)))
         if self.as_of_ns is not None and slo.target is not None:
@@ -416,12 +418,12 @@ class _OfSlos:
                 self.remaining.append(Point((slo.name,), float(left)))
 
     def _read_window(self, length: int, end_ns: int, labels: tuple[str, str], slots: Mapping[int, int]) -> None:
-        good, bad, unknown = (slots.get(slot, 0) for slot in (tally.GOOD, tally.BAD, tally.UNKNOWN))
+        good, bad, unknown = (slots.get(slot, 0) for slot in (pattern.GOOD, pattern.BAD, pattern.UNKNOWN))
         unknown += self.undecided.at(labels[0], end_ns) * WEIGHT_ONE
         share = verdict.attainment(good, good + bad)
         between = verdict.attainment_bounds(good, good + bad, unknown) if unknown else None
-        self.ended.append(Point(labels, units(slots.get(tally.ENDED, 0)) / (length / SECOND)))
-        self.output.append(Point(labels, units(slots.get(tally.ENDED_OUTPUT, 0)) / (length / SECOND)))
+        self.ended.append(Point(labels, units(slots.get(pattern.ENDED, 0)) / (length / SECOND)))
+        self.output.append(Point(labels, units(slots.get(pattern.ENDED_OUTPUT, 0)) / (length / SECOND)))
         if share is not None:
             self.attainments.append(Point(labels, float(share)))
         if between is not None:
@@ -430,7 +432,7 @@ class _OfSlos:
             self.bounds.append(Point((*labels, "upper"), float(upper)))
         if good + bad + unknown:
             self.goodput.append(Point(labels, units(good) / (length / SECOND)))
-            self.tokens.append(Point(labels, units(slots.get(tally.GOOD_OUTPUT, 0)) / (length / SECOND)))
+            self.tokens.append(Point(labels, units(slots.get(pattern.GOOD_OUTPUT, 0)) / (length / SECOND)))
 
 
 def _counter(counts: Mapping[str, int] | Mapping[tuple[str, str], int]) -> Iterator[Point]:

@@ -7,22 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import record
+from exporter.account import Exemplar as Seen
+from exporter.account import Histogram
 from exporter.config import Limits, Settings
 from exporter.histogram import LIMIT_NS
 from exporter.measure import Interval, Measured, Request
 from exporter.recognise import Strings
 from exporter.record import MISSING, WEIGHT_ONE
-from exporter.tally import (
-    DURATION_EDGES,
-    TPOT_EDGES,
-    TTFT_EDGES,
-    Evaluations,
-    Histogram,
-    Tally,
-    edges_ns,
-    window_lengths,
-)
-from exporter.tally import Exemplar as Seen
+from exporter.series import DURATION_EDGES, TPOT_EDGES, TTFT_EDGES, Evaluations, edges_ns
+from exporter.tally import Tally, window_lengths
 from slo_rules.slo import SLO, Objective
 
 pytestmark = pytest.mark.both_builds
@@ -276,7 +269,7 @@ def test_the_windows_of_an_slo_that_judges_otherwise_begin_anew(change: dict[str
     count(of, request())
     of.windows.advance(NOW + MINUTE)
     of.reconfigure(settings(), [replace(CHAT, **change)])
-    assert of.windows.total(5 * MINUTE, of.number("slo", "chat"), 0) == (WEIGHT_ONE if kept else 0)
+    assert of.slo_slots(5 * MINUTE, "chat").get(0, 0) == (WEIGHT_ONE if kept else 0)
 
 
 # Edges and windows

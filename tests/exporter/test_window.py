@@ -165,8 +165,8 @@ def test_what_no_window_needs_is_dropped() -> None:
     for second in range(10_000):
         windows.add(NOW + second * S, second % 3, 0, 1)
         windows.advance(NOW + second * S)
-    kept = sum(len(grain) for grains in windows.grains for grain in grains.grains.values())
-    assert kept <= 3_600 + 20
+    kept = sum(len(level.grains) for grains in windows.grains for level in grains.levels)
+    assert kept <= 360 + 120
     assert sum(windows.total(HOUR, series) for series in range(3)) == 3_600
 
 
@@ -178,3 +178,28 @@ def test_windows_that_are_set_anew_take_over_what_was_counted() -> None:
     assert (after.total(30 * S, 7), after.total(MINUTE, 7)) == (1, 2)
     after.add(NOW, 7, 0, 1)
     assert before.total(MINUTE, 7) == 2, "the old windows stay as they were"
+
+
+def test_latencies_that_wait_in_a_window_take_about_a_byte_each() -> None:
+    """A hundred of a series in ten seconds, spread over a thousand slots."""
+    windows = Windows([MINUTE, HOUR])
+    for second in range(0, 1_000):
+        for sample in range(100):
+            windows.add(NOW + second * S, sample % 10, 5_000 + (second * 7_919 + sample * 104_729) % 1_000, 2**20)
+        windows.advance(NOW + second * S)
+    assert windows.windows[HOUR].totals[0] != {}
+    old = [grain for level in windows.grains[0].levels[1:] for grain in level.grains.values()]
+    packed = sum(len(piece) for grain in old for piece in grain.pieces)
+    assert packed <= 1.0 * sum(100 * level.step for level in windows.grains[0].levels[1:] for _ in level.grains)
+
+
+def test_windows_that_move_in_steps_take_their_time() -> None:
+    windows = Windows([MINUTE])
+    for slot in range(1_000):
+        windows.add(NOW, slot % 100, slot, 2**20)
+    windows.aim(NOW)
+    steps = 1
+    while windows.work(100):
+        steps += 1
+    assert steps > 5
+    assert sum(sum(slots.values()) for slots in windows.windows[MINUTE].totals.values()) == 1_000 * 2**20

@@ -1,0 +1,97 @@
+# Types for the compiled build; account.py is the program.
+cimport cython
+from exporter.histogram cimport own_slot
+
+cdef long long CARRY
+cdef long long MOST_FACTOR
+cdef long long MOST_WHOLE
+cdef long long MOST_WEIGHT
+cdef long long REST
+cdef int WHOLE_BITS
+cdef unsigned long long ODD
+cdef unsigned long long MASK
+cdef int GROUP_BITS
+cdef Py_ssize_t BUCKET
+cdef Py_ssize_t SUM
+cdef Py_ssize_t ALL_SLOTS
+
+@cython.final
+cdef class Cells:
+    cdef public long long[::1] cells
+    cdef public Py_ssize_t used
+    cdef public dict free
+    cdef public dict carried
+
+    cpdef Py_ssize_t allocate(self, Py_ssize_t size) except -1
+    cpdef void release(self, Py_ssize_t place, Py_ssize_t size) except *
+    @cython.locals(index=Py_ssize_t)
+    cpdef void clear(self, Py_ssize_t place, Py_ssize_t size) except *
+    @cython.locals(total=cython.longlong)
+    cpdef int gain(self, Py_ssize_t place, long long amount) except -1
+    cdef int _carry(self, Py_ssize_t place, amount) except -1
+    @cython.locals(whole=cython.longlong, rest=cython.longlong)
+    cpdef int gain_product(self, Py_ssize_t place, long long factor, long long weight) except -1
+    cdef object _gain_beyond(self, place, factor, weight)
+    cpdef object value(self, Py_ssize_t place)
+    cdef object _exact(self, cell, carried)
+    cpdef object product(self, Py_ssize_t place)
+    cdef object _scaled(self, whole)
+    cpdef void share(self, Py_ssize_t source, Py_ssize_t target) except *
+    cpdef object take(self, Py_ssize_t place)
+
+@cython.final
+cdef class Sums:
+    cdef public Py_ssize_t count
+    cdef unsigned long long mask
+    cdef int shift
+    cdef long long[::1] table
+    cdef dict carried
+
+    @cython.locals(place=Py_ssize_t, total=cython.longlong)
+    cpdef int add(self, long long key, long long amount) except -1
+    cdef int _carry(self, key, amount) except -1
+    @cython.locals(index="unsigned long long")
+    cdef Py_ssize_t place(self, unsigned long long key) except -1
+    @cython.locals(old="long long[::1]", index=Py_ssize_t, place=Py_ssize_t)
+    cdef void grow(self) except *
+
+@cython.final
+cdef class Additions:
+    cdef public long long[::1] cells
+    cdef public Py_ssize_t count
+    cdef public list beyond
+
+    cpdef int clear(self) except -1
+    @cython.locals(at=Py_ssize_t)
+    cpdef int put(self, long long series, long long slot, long long amount) except -1
+    cpdef int put_product(self, long long series, long long slot, long long factor, long long weight) except -1
+    cdef object _put_beyond(self, series, slot, factor, weight)
+    cdef void _grow(self) except *
+
+@cython.final
+cdef class Edges:
+    cdef public tuple edges_ns
+    cdef public Py_ssize_t count
+    cdef public Py_ssize_t size
+    cdef public long long[::1] edges
+    cdef public long long[::1] starts
+
+    @cython.locals(place=Py_ssize_t)
+    cpdef Py_ssize_t bucket(self, long long ns, long long slot) except -1
+
+@cython.locals(at=Py_ssize_t)
+cpdef int count_value(
+    Cells cells, Py_ssize_t place, Edges edges, long long ns, long long slot, long long weight, long long trace_hi,
+    long long trace_lo, long long span, long long time_ns) except -1
+
+@cython.final
+cdef class Distributions:
+    cdef public long long[::1] slots
+    cdef public Cells sums
+    cdef public Py_ssize_t place
+    cdef public long long[::1] largest
+    cdef public dict carried
+
+    @cython.locals(at=Py_ssize_t, total=cython.longlong)
+    cpdef int add(self, Py_ssize_t metric, long long value_ns, long long slot, long long weight) except -1
+    cdef int _carry(self, place, amount) except -1

@@ -1,0 +1,156 @@
+# Types for the compiled build; tally.py is the program.
+cimport cython
+from exporter.account cimport Additions, Cells, Distributions, Edges, Sums, count_value
+from exporter.histogram cimport own_slot
+from exporter.pattern cimport Group, Panel, Selection
+from exporter.series cimport Series
+from exporter.window cimport Moment, Windows
+
+cdef Py_ssize_t PLAN_ROW
+cdef Py_ssize_t PUBLISHED
+cdef Py_ssize_t IN_SERIES
+cdef Py_ssize_t IN_TOTALS
+cdef Py_ssize_t IN_TRAFFIC
+cdef Py_ssize_t ARRIVALS
+cdef Py_ssize_t ENDS
+cdef Py_ssize_t TOKENS_NUMBER
+cdef Py_ssize_t OVERFLOWED
+cdef Py_ssize_t T_OUTCOMES
+cdef Py_ssize_t T_ARRIVALS
+cdef Py_ssize_t T_TOKENS
+cdef Py_ssize_t T_TOLD
+cdef Py_ssize_t R_TOUCHED
+cdef Py_ssize_t R_DEPARTURES
+cdef Py_ssize_t R_ARRIVALS
+cdef Py_ssize_t O_JOINED
+cdef Py_ssize_t O_UNMATCHED
+cdef Py_ssize_t O_NEGATIVE
+cdef Py_ssize_t O_OUT_OF_RANGE
+cdef Py_ssize_t OF_METRICS
+cdef Py_ssize_t OF_PHASES
+cdef Py_ssize_t OF_TOKENS
+cdef Py_ssize_t NO_SOURCE
+cdef long long OUTCOME_OK
+cdef long long OUTCOME_CANCELLED
+cdef long long SECOND
+cdef long long LONGEST
+cdef long long MISSING_CELL
+cdef long long PATTERNS
+cdef Py_ssize_t SERIES_CHANGED
+cdef Py_ssize_t SERIES_COMPLETIONS
+cdef Py_ssize_t SERIES_NUMBERS
+cdef Py_ssize_t SERIES_TOKENS
+cdef Py_ssize_t SERIES_TOLD
+cdef Py_ssize_t SERIES_TOUCHED
+cdef Py_ssize_t OF_COMPLETION
+cdef Py_ssize_t OF_PHASE
+cdef Py_ssize_t OF_TPOT
+cdef Py_ssize_t OF_TTFT
+cdef Py_ssize_t WEIGHTS
+cdef Py_ssize_t OUTPUTS
+cdef Py_ssize_t NEWEST_IDS
+cdef Py_ssize_t BEGAN
+cdef Py_ssize_t EVIDENCE
+cdef Py_ssize_t OUTCOME
+cdef Py_ssize_t PHASES_FROM
+cdef Py_ssize_t SOURCE
+cdef Py_ssize_t SPAN
+cdef Py_ssize_t TRACE_HI
+cdef Py_ssize_t TRACE_LO
+cdef Py_ssize_t TTFT
+cdef Py_ssize_t WIDTH
+cdef Py_ssize_t COMPLETION_CELL
+cdef Py_ssize_t ENDED_CELL
+cdef Py_ssize_t INPUT_CELL
+cdef Py_ssize_t OUTPUT_CELL
+cdef Py_ssize_t TPOT_CELL
+
+@cython.final
+cdef class Plan:
+    cdef public tuple boundaries
+    cdef public tuple capped
+    cdef public tuple overflowed
+    cdef public Panel panel
+    cdef public Py_ssize_t length
+    cdef public long long[::1] rows
+    cdef public list series
+    cdef public list distributions
+
+@cython.final
+cdef class Tally:
+    cdef public object strings
+    cdef public long long epoch
+    cdef public dict plans
+    cdef public Cells cells
+    cdef Py_ssize_t own
+    cdef Additions additions
+    cdef long long[::1] sheet
+    cdef long long counted
+    cdef public dict selections
+    cdef public list retired
+    cdef public object settings
+    cdef public tuple slos
+    cdef public dict judged_at
+    cdef public set published
+    cdef public tuple window_lengths
+    cdef public dict edges
+    cdef list buckets
+    cdef public tuple label_names
+    cdef public Windows windows
+    cdef dict _slo_counts
+    cdef dict _budgets
+    cdef public dict values
+    cdef public dict numbers
+    cdef public Py_ssize_t next_number
+    cdef public dict series
+    cdef dict _traffic
+    cdef dict _totals
+    cdef object _overflow
+    cdef object _out_of_range
+    cdef object _negative
+    cdef object _joined
+    cdef object _unmatched
+    cdef public dict waiting
+    cdef public object flights
+    cdef public dict limits
+    cdef public set lasting
+    cdef public long long now_ns
+    cdef long long first_at
+    cdef long long last_at
+
+    cpdef Plan plan(self, texts, tuple boundaries)
+    @cython.locals(place=Py_ssize_t)
+    cpdef int count_sheet(
+        self, Plan plan, long long[::1] sheet, long long weight, long long now_ns, bint in_windows, Py_ssize_t joined,
+        Py_ssize_t unmatched, long long negative) except -1
+    cdef int _begin(self, Plan plan, long long[::1] sheet) except -1
+    cdef int _count_join(self, Py_ssize_t joined, Py_ssize_t unmatched, long long negative) except -1
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, evidence=cython.longlong, at_ns=cython.longlong)
+    cdef int _arrive_by_sheet(
+        self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows) except -1
+    @cython.locals(row=Py_ssize_t)
+    cdef int _depart(self, Plan plan, Py_ssize_t place, long long weight, long long now_ns) except -1
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, at_ns=cython.longlong, outcome=cython.longlong,
+                   moment=Moment)
+    cdef int _end(
+        self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows, long long ends,
+        bint judged) except -1
+    cdef object _add_beyond(self, moment)
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, totals=Py_ssize_t, slot=Py_ssize_t,
+                   amount=cython.longlong)
+    cdef int _tokens(self, Plan plan, Py_ssize_t place, long long weight) except -1
+    @cython.locals(base=Py_ssize_t, outcome=cython.longlong, source=cython.longlong, ns=cython.longlong,
+                   slot=cython.longlong, cell=Py_ssize_t)
+    cdef int _values(self, Plan plan, Py_ssize_t place, long long weight, bint in_windows) except -1
+    @cython.locals(base=Py_ssize_t, phase=Py_ssize_t, ns=cython.longlong)
+    cdef int _phases(self, Plan plan, Py_ssize_t place, long long weight) except -1
+    @cython.locals(series=Py_ssize_t, base=Py_ssize_t, edges=Edges, histogram=Py_ssize_t)
+    cdef int _value(
+        self, Plan plan, Py_ssize_t place, Py_ssize_t value, Py_ssize_t cell, long long ns, long long slot,
+        long long weight, bint sample) except -1
+    @cython.locals(series=Py_ssize_t, number=cython.longlong, distributions=Distributions)
+    cdef int _sample(
+        self, Plan plan, Py_ssize_t place, Py_ssize_t value, long long ns, long long slot, long long weight) except -1
+    @cython.locals(base=Py_ssize_t, output=cython.longlong, place=Py_ssize_t, pattern=Py_ssize_t, group=Group,
+                   block=Py_ssize_t, at=Py_ssize_t, verdict=cython.longlong)
+    cdef int _judge(self, Panel panel, Py_ssize_t row, long long weight) except -1

@@ -1,0 +1,537 @@
+"""Running totals of many series in some windows: exact, and as small as the numbers that they hold.
+
+The slots of a series lie in pages of 64. A page has cells of one byte, then of two, then of eight, as its amounts need
+it: the narrow ones count whole UNITs, the wide ones are amounts themselves; one beyond LIMIT stands in a dictionary.
+Pages without amounts are given back, so memory follows what is in the windows.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+from exporter.grain import Run
+from exporter.record import WEIGHT_ONE
+
+UNIT: Final = WEIGHT_ONE
+UNIT_BITS: Final = WEIGHT_ONE.bit_length() - 1
+LIMIT: Final = 0x4000_0000_0000_0000
+PAGE: Final = 64
+PAGE_BITS: Final = 6
+PAGES: Final = 1024
+"""Pages of a series at most."""
+BYTES: Final = 0
+"""Kinds of pages, by their cells."""
+SHORTS: Final = 1
+AMOUNTS: Final = 2
+ELSEWHERE: Final = -0x7FFF_FFFF_FFFF_FFFF
+"""The cell of an amount that stands in the dictionary."""
+EVEN: Final = 0x00FF_00FF_00FF_00FF
+"""Every other byte of eight."""
+START: Final = 0
+"""Numbers of a place."""
+FIRST: Final = 1
+LENGTH: Final = 2
+LIVE: Final = 3
+NEAR: Final = 1_048_576
+"""Series below it are found without a dictionary."""
+QUEUE: Final = 2_048
+"""Amounts that are added at once."""
+EXTENT: Final = 4
+"""Pages of a series are listed in multiples of it."""
+
+
+class Pool:
+    """Pages of one kind."""
+
+    def __init__(self, typecode: str) -> None:
+        self.store = array(typecode)
+        self.used = memoryview(bytearray())
+        """By page: cells that are not 0."""
+        self.spare: list[int] = []
+
+    def grow(self) -> None:
+        """An eighth more pages; nobody may hold a view of `store`."""
+        pages = len(self.used)
+        more = 16 + pages // 8
+        self.store.frombytes(bytes(more * PAGE * self.store.itemsize))
+        used = self.used
+        self.used = memoryview(bytearray(pages + more))
+        self.used[:pages] = used
+        self.spare.extend(range(pages + more - 1, pages - 1, -1))
+
+
+class Totals:
+    """Totals by series and slot in `windows` windows, numbered from 0.
+
+    What there is of a series in one window is known by a *place*; its pages are listed in a part of the directory. A
+    page is known by `4 * number + kind + 1`, none by 0.
+    """
+
+    def __init__(self, windows: int) -> None:
+        self.windows = windows
+        self.rows: dict[int, int] = {}
+        """By series, the first of its places, one for each window."""
+        self.spare_rows: list[int] = []
+        self.series = [0] * windows
+        """How many there are in each window."""
+        self.near = memoryview(array("i"))
+        """By series, where its number is not too large, its row and one; else 0."""
+        self.extents = memoryview(array("i"))
+        """Four numbers a place: where its part of the directory starts, the first page in it, its length, its pages."""
+        self.directory = memoryview(array("i"))
+        self.directory_used = 0
+        self.spare_parts: dict[int, list[int]] = {}
+        """By length."""
+        self.byte_pool, self.short_pool, self.amount_pool = Pool("B"), Pool("H"), Pool("q")
+        self.beyond: dict[int, int] = {}
+        """By cell of the amounts."""
+        self.taken = 0
+        """How often a page was taken from a pool."""
+        self.queued = 0
+        self.queue_places = memoryview(array("i", bytes(4 * QUEUE)))
+        self.queue_slots = memoryview(array("i", bytes(4 * QUEUE)))
+        self.emptied: list[int] = []
+        """Series of which a window holds nothing any more."""
+        self.row_series = memoryview(array("q"))
+        """By row and window, the series; only where the window is the first."""
+        self.queue_amounts = memoryview(array("q", bytes(8 * QUEUE)))
+        self.queue_cells = memoryview(array("q", bytes(8 * QUEUE)))
+        self.touched = 0
+        self.page_sums = memoryview(array("q", [0]) * PAGES)
+        self._look()
+
+    # What is added.
+
+    def place(self, window: int, series: int) -> int:
+        """Where a series is counted in a window; `tidy` it when it may have become empty."""
+        if 0 <= series < len(self.near) and self.near[series]:
+            return self.near[series] - 1 + window
+        row = self.rows.get(series)
+        if row is None:
+            row = self._new_row(series)
+        return row + window
+
+    def tidy(self, series: int) -> None:
+        """Forget a series that is in no window."""
+        row = self.place(0, series)
+        for place in range(row, row + self.windows):
+            if self.extents[4 * place + LIVE]:
+                return
+        del self.rows[series]
+        if 0 <= series < len(self.near):
+            self.near[series] = 0
+        self.spare_rows.append(row)
+
+    def add(self, window: int, series: int, slot: int, amount: int) -> None:
+        """Add an amount of any size."""
+        place = self.place(window, series)
+        if -LIMIT < amount < LIMIT:
+            self.change(place, slot, amount)
+        else:
+            self._change_large(place, slot, amount)
+        self.tidy(series)
+
+    def add_everywhere(self, windows: Sequence[int], series: int, slot: int, amount: int) -> None:
+        """Add an amount below LIMIT in these windows."""
+        row = self.place(0, series)
+        for window in windows:
+            self.change(row + window, slot, amount)
+        self.tidy(series)
+
+    def queue(self, window: int, series: int, run: Run, sign: int) -> None:
+        """Add, or with a sign of -1 take away, what a run holds: at once, or when the queue is full or flushed."""
+        slots, amounts, places = self.queue_slots, self.queue_amounts, self.queue_places
+        done = 0
+        while done < run.count:
+            if self.queued == QUEUE:
+                self.flush()
+            place = self.place(window, series)
+            at = self.queued
+            count = min(run.count - done, QUEUE - at)
+            for index in range(done, done + count):
+                places[at] = place
+                slots[at] = run.slots[index]
+                amounts[at] = sign * run.amounts[index]
+                at += 1
+            self.queued = at
+            done += count
+
+    def flush(self) -> None:
+        """Add what is queued.
+
+        Memory is slow where it is asked for one thing after another, so all pages are looked up first, then all cells.
+        """
+        self._look_up()
+        slots, amounts, places, cells = self.queue_slots, self.queue_amounts, self.queue_places, self.queue_cells
+        taken = self.taken
+        for at in range(self.queued):
+            cell, amount = cells[at], amounts[at]
+            if cell >= 0 and taken == self.taken:  # else a page may have become another one's
+                old = self.bytes[cell]
+                if amount == UNIT:
+                    if 0 < old < 255:
+                        self.bytes[cell] = old + 1
+                        continue
+                    if old == 0 and self.byte_used[cell >> PAGE_BITS]:
+                        self.bytes[cell] = 1
+                        self.byte_used[cell >> PAGE_BITS] += 1
+                        continue
+                elif amount == -UNIT and old > 1:
+                    self.bytes[cell] = old - 1
+                    continue
+            self.change(places[at], slots[at], amount)
+        self.queued = 0
+        if self.emptied:
+            emptied, self.emptied = self.emptied, []
+            for series in emptied:
+                if series in self.rows:
+                    self.tidy(series)
+
+    def _look_up(self) -> None:
+        """Find the cells of what is queued, and have them at hand."""
+        slots, places, cells = self.queue_slots, self.queue_places, self.queue_cells
+        last_place, last_page, base = -1, -1, -1
+        for at in range(self.queued):
+            place, slot = places[at], slots[at]
+            page = slot >> PAGE_BITS
+            if page != last_page or place != last_place:
+                last_place, last_page = place, page
+                base = self._cell(place, page << PAGE_BITS)
+            cells[at] = base + (slot & (PAGE - 1)) if base >= 0 else -1
+        touched = 0
+        for at in range(self.queued):
+            cell = cells[at]
+            if cell >= 0:
+                touched += self.bytes[cell] + self.byte_used[cell >> PAGE_BITS]
+        self.touched = touched
+
+    def _cell(self, place: int, slot: int) -> int:
+        """The cell of a page of bytes; -1 for none."""
+        at = (slot >> PAGE_BITS) - self.extents[4 * place + FIRST]
+        if 0 <= at < self.extents[4 * place + LENGTH]:
+            handle = self.directory[self.extents[4 * place + START] + at] - 1
+            if handle >= 0 and handle & 3 == BYTES:
+                return (handle >> 2) * PAGE + (slot & (PAGE - 1))
+        return -1
+
+    def change(self, place: int, slot: int, amount: int) -> None:
+        """Add an amount below LIMIT to one total."""
+        handle = self._find(place, slot >> PAGE_BITS)
+        if handle == 0:
+            handle = self._make(place, slot >> PAGE_BITS)
+        kind, number = (handle - 1) & 3, (handle - 1) >> 2
+        cell = number * PAGE + (slot & (PAGE - 1))
+        if kind == AMOUNTS:
+            old = self.amounts[cell]
+            if old == ELSEWHERE:
+                self._change_large(place, slot, amount)
+                return
+            total = old + amount
+            if total >= LIMIT or total <= -LIMIT:
+                self.beyond[cell] = total
+                total = ELSEWHERE
+            self.amounts[cell] = total
+        else:
+            old = self.bytes[cell] if kind == BYTES else self.shorts[cell]
+            total = old + (amount >> UNIT_BITS)
+            wanted = AMOUNTS if amount & (UNIT - 1) or total < 0 or total > 65535 else SHORTS if total > 255 else BYTES
+            if wanted > kind:
+                self._widen(place, slot >> PAGE_BITS, handle, wanted)
+                self.change(place, slot, amount)
+                return
+            if kind == BYTES:
+                self.bytes[cell] = total
+            else:
+                self.shorts[cell] = total
+        if (old == 0) != (total == 0):
+            self._note(place, slot >> PAGE_BITS, handle, 1 if old == 0 else -1)
+
+    def _change_large(self, place: int, slot: int, amount: int) -> None:
+        page = slot >> PAGE_BITS
+        handle = self._find(place, page) or self._make(place, page)
+        if (handle - 1) & 3 != AMOUNTS:
+            handle = self._widen(place, page, handle, AMOUNTS)
+        cell = ((handle - 1) >> 2) * PAGE + (slot & (PAGE - 1))
+        old = self.amounts[cell]
+        total = (self.beyond.pop(cell) if old == ELSEWHERE else old) + amount
+        if -LIMIT < total < LIMIT:
+            self.amounts[cell] = total
+        else:
+            self.beyond[cell] = total
+            self.amounts[cell] = ELSEWHERE
+        if (old == 0) != (total == 0):
+            self._note(place, page, handle, 1 if old == 0 else -1)
+
+    def clear(self, window: int) -> None:
+        """Forget all that is in a window."""
+        for series, row in list(self.rows.items()):
+            place = row + window
+            for page in range(
+                self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+            ):
+                handle = self._find(place, page)
+                if handle:
+                    self._wipe(handle)
+                    self._give_back(place, page, handle)
+            self.tidy(series)
+
+    # What is read.
+
+    def slots(self, window: int, series: int) -> dict[int, int]:
+        """The totals of a series by slot, ascending; those that are not 0."""
+        row = self.rows.get(series)
+        found: dict[int, int] = {}
+        if row is None:
+            return found
+        place = row + window
+        for page in range(
+            self.extents[4 * place + FIRST], self.extents[4 * place + FIRST] + self.extents[4 * place + LENGTH]
+        ):
+            handle = self._find(place, page)
+            if handle:
+                for slot in range(page << PAGE_BITS, (page + 1) << PAGE_BITS):
+                    total = self._amount(handle, slot)
+                    if total == ELSEWHERE:
+                        found[slot] = self.beyond[((handle - 1) >> 2) * PAGE + (slot & (PAGE - 1))]
+                    elif total:
+                        found[slot] = total
+        return found
+
+    def total(self, window: int, series: int, slot: int) -> int:
+        """One total."""
+        row = self.rows.get(series)
+        if row is None:
+            return 0
+        handle = self._find(row + window, slot >> PAGE_BITS)
+        if handle == 0:
+            return 0
+        total = self._amount(handle, slot)
+        return self.beyond[((handle - 1) >> 2) * PAGE + (slot & (PAGE - 1))] if total == ELSEWHERE else total
+
+    def numbers(self, window: int) -> list[int]:
+        """The series in a window."""
+        return [series for series, row in self.rows.items() if self.extents[4 * (row + window) + LIVE]]
+
+    def has(self, window: int, series: int) -> bool:
+        """Whether a series is in a window."""
+        row = self.rows.get(series)
+        return row is not None and self.extents[4 * (row + window) + LIVE] != 0
+
+    def ranked(self, window: int, series: int, shares: Sequence[tuple[int, int]]) -> tuple[int, ...] | None:
+        """The sum of a series, then the slots of some percentiles by nearest rank; None where there is nothing.
+
+        A share is a numerator and a denominator. Raises OverflowError where sums do not stay below LIMIT.
+        """
+        row = self.rows.get(series)
+        if row is None or self.extents[4 * (row + window) + LIVE] == 0:
+            return None
+        place = row + window
+        whole, start = 0, self.extents[4 * place + START]
+        for at in range(self.extents[4 * place + LENGTH]):
+            amount = 0
+            if self.directory[start + at]:
+                amount = self._page_sum(self.directory[start + at])
+                whole += amount
+                if whole >= LIMIT:
+                    raise OverflowError
+            self.page_sums[at] = amount
+        return (whole, *[self._slot_at(place, _rank(whole, share[0], share[1])) for share in shares])
+
+    def _slot_at(self, place: int, needed: int) -> int:
+        """The least slot up to which amounts add up to as much, by the sums of pages that `ranked` has left."""
+        at, below = 0, 0
+        while below + self.page_sums[at] < needed:
+            below += self.page_sums[at]
+            at += 1
+            if at == self.extents[4 * place + LENGTH]:
+                raise ValueError("a percentile is at most 100")
+        handle = self.directory[self.extents[4 * place + START] + at]
+        slot = (self.extents[4 * place + FIRST] + at) << PAGE_BITS
+        below += self._amount(handle, slot)
+        while below < needed:
+            slot += 1
+            below += self._amount(handle, slot)
+        return slot
+
+    def _page_sum(self, handle: int) -> int:
+        """All amounts of a page. Raises OverflowError for one that is negative or beyond LIMIT / 64."""
+        kind, number = (handle - 1) & 3, (handle - 1) >> 2
+        if kind == BYTES:
+            lanes = 0
+            for at in range(8 * number, 8 * number + 8):
+                word = self.words[at]
+                lanes += (word & EVEN) + (word >> 8 & EVEN)
+            lanes = (lanes & 0xFFFF) + (lanes >> 16 & 0xFFFF) + (lanes >> 32 & 0xFFFF) + (lanes >> 48)
+            return lanes << UNIT_BITS
+        whole = 0
+        for cell in range(PAGE * number, PAGE * (number + 1)):
+            if kind == SHORTS:
+                value = self.shorts[cell]
+                whole += value << UNIT_BITS
+            else:
+                amount = self.amounts[cell]
+                if amount < 0 or amount >= LIMIT // PAGE:
+                    raise OverflowError
+                whole += amount
+        return whole
+
+    def _amount(self, handle: int, slot: int) -> int:
+        kind = (handle - 1) & 3
+        cell = ((handle - 1) >> 2) * PAGE + (slot & (PAGE - 1))
+        if kind == AMOUNTS:
+            return self.amounts[cell]
+        value = self.bytes[cell] if kind == BYTES else self.shorts[cell]
+        return value << UNIT_BITS
+
+    # Pages.
+
+    def _find(self, place: int, page: int) -> int:
+        at = page - self.extents[4 * place + FIRST]
+        return self.directory[self.extents[4 * place + START] + at] if 0 <= at < self.extents[4 * place + LENGTH] else 0
+
+    def _make(self, place: int, page: int) -> int:
+        """A new page of bytes."""
+        if not 0 <= page - self.extents[4 * place + FIRST] < self.extents[4 * place + LENGTH]:
+            self._extend(place, page)
+        handle = self._take(BYTES)
+        self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = handle
+        self.extents[4 * place + LIVE] += 1
+        if self.extents[4 * place + LIVE] == 1:
+            self.series[place % self.windows] += 1
+        return handle
+
+    def _note(self, place: int, page: int, handle: int, change: int) -> None:
+        """That more or fewer cells of a page are not 0; give it back where none is."""
+        kind, number = (handle - 1) & 3, (handle - 1) >> 2
+        used = self.byte_used if kind == BYTES else self.short_used if kind == SHORTS else self.amount_used
+        used[number] += change
+        if used[number] == 0:
+            self._give_back(place, page, handle)
+
+    def _give_back(self, place: int, page: int, handle: int) -> None:
+        self._pool((handle - 1) & 3).spare.append((handle - 1) >> 2)
+        self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = 0
+        self.extents[4 * place + LIVE] -= 1
+        if self.extents[4 * place + LIVE] == 0:
+            self.series[place % self.windows] -= 1
+            self.emptied.append(self.row_series[place - place % self.windows])
+            self.spare_parts.setdefault(self.extents[4 * place + LENGTH], []).append(self.extents[4 * place + START])
+            self.extents[4 * place + LENGTH] = 0
+
+    def _widen(self, place: int, page: int, handle: int, kind: int) -> int:
+        """The same page with wider cells."""
+        wide = self._take(kind)
+        base = ((wide - 1) >> 2) * PAGE
+        for slot in range(PAGE):
+            amount = self._amount(handle, slot)
+            if kind == SHORTS:
+                self.shorts[base + slot] = amount >> UNIT_BITS
+            else:
+                self.amounts[base + slot] = amount
+        old, new = self._pool((handle - 1) & 3), self._pool(kind)
+        new.used[(wide - 1) >> 2] = old.used[(handle - 1) >> 2]
+        self._wipe(handle)
+        old.spare.append((handle - 1) >> 2)
+        self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = wide
+        return wide
+
+    def _wipe(self, handle: int) -> None:
+        kind, number = (handle - 1) & 3, (handle - 1) >> 2
+        self._pool(kind).used[number] = 0
+        for cell in range(PAGE * number, PAGE * (number + 1)):
+            if kind == BYTES:
+                self.bytes[cell] = 0
+            elif kind == SHORTS:
+                self.shorts[cell] = 0
+            else:
+                if self.amounts[cell] == ELSEWHERE:
+                    del self.beyond[cell]
+                self.amounts[cell] = 0
+
+    def _pool(self, kind: int) -> Pool:
+        return self.byte_pool if kind == BYTES else self.short_pool if kind == SHORTS else self.amount_pool
+
+    def _take(self, kind: int) -> int:
+        pool = self._pool(kind)
+        self.taken += 1
+        if not pool.spare:
+            self._look_away()
+            pool.grow()
+            self._look()
+        return 4 * pool.spare.pop() + kind + 1
+
+    def _look(self) -> None:
+        """Take views of the pages."""
+        self.bytes = memoryview(self.byte_pool.store)
+        self.words = memoryview(self.byte_pool.store).cast("B").cast("Q")
+        self.shorts = memoryview(self.short_pool.store)
+        self.amounts = memoryview(self.amount_pool.store)
+        self.byte_used = self.byte_pool.used
+        self.short_used = self.short_pool.used
+        self.amount_used = self.amount_pool.used
+
+    def _look_away(self) -> None:
+        """Let go of them: an array whose memory somebody sees cannot grow."""
+        self.bytes = memoryview(array("B"))
+        self.words = memoryview(array("Q"))
+        self.shorts = memoryview(array("H"))
+        self.amounts = memoryview(array("q"))
+
+    # The directory.
+
+    def _extend(self, place: int, page: int) -> None:
+        """Make room for a page."""
+        first = page // EXTENT * EXTENT
+        stop = first + EXTENT
+        length = self.extents[4 * place + LENGTH]
+        if length:
+            first = min(first, self.extents[4 * place + FIRST])
+            stop = max(stop, self.extents[4 * place + FIRST] + length)
+        start = self._part(stop - first)
+        for at in range(start, start + stop - first):
+            self.directory[at] = 0
+        shift = self.extents[4 * place + FIRST] - first
+        for at in range(length):
+            self.directory[start + shift + at] = self.directory[self.extents[4 * place + START] + at]
+        if length:
+            self.spare_parts.setdefault(length, []).append(self.extents[4 * place + START])
+        self.extents[4 * place + START] = start
+        self.extents[4 * place + FIRST] = first
+        self.extents[4 * place + LENGTH] = stop - first
+
+    def _part(self, length: int) -> int:
+        spare = self.spare_parts.get(length)
+        if spare:
+            return spare.pop()
+        start = self.directory_used
+        if start + length > len(self.directory):
+            self.directory = _longer(self.directory, len(self.directory) // 4 + length + 64)
+        self.directory_used += length
+        return start
+
+    def _new_row(self, series: int) -> int:
+        if not self.spare_rows:
+            count = len(self.extents) // 4
+            more = (count // 2 // self.windows + 16) * self.windows
+            self.extents = _longer(self.extents, 4 * more)
+            known, self.row_series = self.row_series, memoryview(array("q", [0]) * (count + more))
+            self.row_series[:count] = known
+            self.spare_rows.extend(range(count + more - self.windows, count - 1, -self.windows))
+        row = self.rows[series] = self.spare_rows.pop()
+        self.row_series[row] = series
+        if 0 <= series < NEAR:
+            if series >= len(self.near):
+                self.near = _longer(self.near, series + series // 2 + 64 - len(self.near))
+            self.near[series] = row + 1
+        return row
+
+
+def _longer(numbers: memoryview, more: int) -> memoryview:
+    longer = memoryview(array("i", bytes(4 * (len(numbers) + more))))
+    longer[: len(numbers)] = numbers
+    return longer
+
+
+def _rank(whole: int, numerator: int, denominator: int) -> int:
+    """slo_rules.verdict.rank, of a share."""
+    return max(1, -(-whole * numerator // denominator))
