@@ -1,5 +1,6 @@
 # Types for the compiled build; account.py is the program.
 cimport cython
+from exporter.histogram cimport own_slot
 
 cdef long long CARRY
 cdef long long MOST_FACTOR
@@ -9,6 +10,10 @@ cdef long long REST
 cdef int WHOLE_BITS
 cdef unsigned long long ODD
 cdef unsigned long long MASK
+cdef int GROUP_BITS
+cdef Py_ssize_t BUCKET
+cdef Py_ssize_t SUM
+cdef Py_ssize_t ALL_SLOTS
 
 @cython.final
 cdef class Cells:
@@ -62,3 +67,31 @@ cdef class Additions:
     cpdef int put_product(self, long long series, long long slot, long long factor, long long weight) except -1
     cdef object _put_beyond(self, series, slot, factor, weight)
     cdef void _grow(self) except *
+
+@cython.final
+cdef class Edges:
+    cdef public tuple edges_ns
+    cdef public Py_ssize_t count
+    cdef public Py_ssize_t size
+    cdef public long long[::1] edges
+    cdef public long long[::1] starts
+
+    @cython.locals(place=Py_ssize_t)
+    cpdef Py_ssize_t bucket(self, long long ns, long long slot) except -1
+
+@cython.locals(at=Py_ssize_t)
+cpdef int count_value(
+    Cells cells, Py_ssize_t place, Edges edges, long long ns, long long slot, long long weight, long long trace_hi,
+    long long trace_lo, long long span, long long time_ns) except -1
+
+@cython.final
+cdef class Distributions:
+    cdef public long long[::1] slots
+    cdef public Cells sums
+    cdef public Py_ssize_t place
+    cdef public long long[::1] largest
+    cdef public dict carried
+
+    @cython.locals(at=Py_ssize_t, total=cython.longlong)
+    cpdef int add(self, Py_ssize_t metric, long long value_ns, long long slot, long long weight) except -1
+    cdef int _carry(self, place, amount) except -1

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Where amounts are added up: flat arrays of signed 64-bit integers that grow, exact whatever is added.
 
 A sum that comes near the range of its cell is carried over into a Python integer, so it never wraps. Amounts that do
@@ -5,9 +6,12 @@ not fit into a cell, such as those of a span that stands for a million million r
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final
+from mmap import mmap
+from typing import Final, NamedTuple
 
+from exporter.histogram import TOP_SLOT, least_ns, own_slot
 from exporter.record import WEIGHT_ONE
 
 CARRY: Final = 1 << 61
@@ -19,10 +23,23 @@ MOST_WEIGHT: Final = 1 << 31
 """Up to it an amount of tokens times a weight fits into a cell."""
 WHOLE_BITS: Final = WEIGHT_ONE.bit_length() - 1
 REST: Final = WEIGHT_ONE - 1
-NOWHERE: Final = 0
-"""The place of what has none yet."""
 ODD: Final = 0x9E3779B97F4A7C15
 MASK: Final = 2**64 - 1
+GROUP_BITS: Final = 5
+"""Slots whose first bucket is known together: 3 % of a value, which holds one edge at most, if thresholds are apart."""
+
+# A histogram: its buckets, each the count, the sum of the values (a pair), and the newest request in it.
+BUCKET: Final = 8
+SUM: Final = 1
+NEWEST: Final = 3
+VALUE: Final = 7
+ALL_SLOTS: Final = TOP_SLOT + 1 + 72
+"""With some that are never used: slots that lie a power of two apart would be in each other's way in caches."""
+
+
+def layout() -> tuple[int, int, int]:
+    """Cells of a bucket; in it, where the sum is, and where the newest request: its trace, span, time and value."""
+    return BUCKET, SUM, NEWEST
 
 
 def zeros(count: int) -> memoryview:
@@ -89,22 +106,30 @@ class Cells:
         else:
             self._gain_beyond(place, factor, weight)
 
-    def _gain_beyond(self, place, factor, weight):  # type: ignore[no-untyped-def]
+    def _gain_beyond(self, place: int, factor: int, weight: int) -> None:
         self.carried[place + 1] = self.carried.get(place + 1, 0) + factor * weight
 
     def value(self, place: int) -> int:
         """The sum in a cell."""
         return self._exact(self.cells[place], self.carried.get(place))
 
-    def _exact(self, cell, carried):  # type: ignore[no-untyped-def]
+    def _exact(self, cell: int, carried: int | None) -> int:
         return cell if carried is None else cell + carried
 
     def product(self, place: int) -> int:
         """The sum of products in a pair of cells."""
         return self._scaled(self.value(place)) + self.value(place + 1)
 
-    def _scaled(self, whole):  # type: ignore[no-untyped-def]
+    def _scaled(self, whole: int) -> int:
         return whole * WEIGHT_ONE
+
+    def copy(self) -> "Cells":
+        """What is in all of them now, to be read at leisure."""
+        copied = Cells(1)
+        copied.cells = memoryview(bytearray(self.cells)).cast("q")
+        copied.used = self.used
+        copied.carried = self.carried.copy()
+        return copied
 
     def share(self, source: int, target: int) -> None:
         """Add what is in a cell to another, too."""
@@ -216,10 +241,185 @@ class Additions:
         else:
             self._put_beyond(series, slot, factor, weight)
 
-    def _put_beyond(self, series, slot, factor, weight):  # type: ignore[no-untyped-def]
+    def _put_beyond(self, series: int, slot: int, factor: int, weight: int) -> None:
         self.beyond.append((series, slot, factor * weight))
 
     def _grow(self) -> None:
         grown = zeros(2 * len(self.cells))
         grown[: len(self.cells)] = self.cells
         self.cells = grown
+
+
+class Exemplar(NamedTuple):
+    """One request that stands for a bucket or a counter."""
+
+    trace_hi: int
+    trace_lo: int
+    span: int
+    time_ns: int
+
+
+class Edges:
+    """The buckets of a metric: a value belongs to the first whose edge it does not pass."""
+
+    def __init__(self, edges_ns: tuple[int, ...]) -> None:
+        self.edges_ns = edges_ns
+        self.count = len(edges_ns)
+        self.size = BUCKET * (len(edges_ns) + 1)
+        """Cells of a histogram with them."""
+        self.edges = zeros(len(edges_ns) + 1)
+        for place, edge in enumerate(edges_ns):
+            self.edges[place] = edge
+        self.starts = zeros((TOP_SLOT >> GROUP_BITS) + 1)
+        for group in range(len(self.starts)):
+            self.starts[group] = bisect_left(edges_ns, least_ns(group << GROUP_BITS))
+
+    def bucket(self, ns: int, slot: int) -> int:
+        """The bucket of a value whose slot is known."""
+        place = self.starts[slot >> GROUP_BITS]
+        while place < self.count and self.edges[place] < ns:
+            place += 1
+        return place
+
+
+class Histogram:
+    """Cumulative classic histogram: counts between edges (upper ones inclusive), and the sum of the values."""
+
+    __slots__ = ("cells", "edges", "place")
+
+    def __init__(self, edges: Edges, cells: Cells, place: int) -> None:
+        """The block at a place."""
+        self.edges = edges
+        self.cells = cells
+        self.place = place
+
+    @classmethod
+    def empty(cls, edges_ns: tuple[int, ...]) -> "Histogram":
+        """Nothing counted yet, in a block of its own."""
+        edges = Edges(edges_ns)
+        cells = Cells(edges.size + 1)
+        return cls(edges, cells, cells.allocate(edges.size))
+
+    def add(self, value_ns: int, weight: int, exemplar: Exemplar) -> None:
+        """Count one value."""
+        count_value(self.cells, self.place, self.edges, value_ns, own_slot(value_ns), weight, *exemplar)
+
+    @property
+    def edges_ns(self) -> tuple[int, ...]:
+        """Upper edges, the last bucket has none."""
+        return self.edges.edges_ns
+
+    @property
+    def version(self) -> int:
+        """Goes up with each value."""
+        return sum(self.counts)
+
+    @property
+    def sum(self) -> int:
+        """Of the values, times their weights."""
+        return sum(self.cells.product(self._bucket(place) + SUM) for place in range(len(self.edges_ns) + 1))
+
+    @property
+    def counts(self) -> list[int]:
+        """By bucket."""
+        return [self.cells.value(self._bucket(place)) for place in range(len(self.edges_ns) + 1)]
+
+    @property
+    def exemplars(self) -> dict[int, tuple[Exemplar, int]]:
+        """By bucket: the newest request in it, and its value."""
+        found = {}
+        for place, count in enumerate(self.counts):
+            if count:
+                cells = [self.cells.cells[self._bucket(place) + cell] for cell in range(NEWEST, VALUE + 1)]
+                found[place] = Exemplar(*cells[:4]), cells[4]
+        return found
+
+    def _bucket(self, place: int) -> int:
+        return self.place + BUCKET * place
+
+
+def count_value(
+    cells: Cells, place: int, edges: Edges, ns: int, slot: int, weight: int, trace_hi: int, trace_lo: int, span: int,
+    time_ns: int,
+) -> None:  # fmt: skip
+    """Count a value in the histogram at a place; the request is that which stands for the bucket from now on."""
+    at = place + BUCKET * edges.bucket(ns, slot)
+    cells.gain(at, weight)
+    cells.gain_product(at + SUM, ns, weight)
+    cells.cells[at + 3] = trace_hi
+    cells.cells[at + 4] = trace_lo
+    cells.cells[at + 5] = span
+    cells.cells[at + 6] = time_ns
+    cells.cells[at + 7] = ns
+
+
+class Distributions:
+    """Everything since the start of several metrics at one boundary, for the report."""
+
+    def __init__(self, count: int) -> None:
+        self.slots = memoryview(mmap(-1, 8 * count * ALL_SLOTS)).cast("q")
+        """Counts by metric and slot of the layout; only what was ever counted takes memory."""
+        self.sums = Cells(1 + 2 * count)
+        """Of the values (pairs)."""
+        self.place = self.sums.allocate(2 * count)
+        self.largest = zeros(count)
+        self.carried: dict[int, int] = {}
+
+    def add(self, metric: int, value_ns: int, slot: int, weight: int) -> None:
+        """Count one value, whose slot in the layout is known."""
+        at = metric * ALL_SLOTS + slot
+        total = self.slots[at] + weight
+        if total > CARRY:
+            self._carry(at, total)
+            total = 0
+        self.slots[at] = total
+        self.sums.gain_product(self.place + 2 * metric, value_ns, weight)
+        if value_ns > self.largest[metric]:
+            self.largest[metric] = value_ns
+
+    def _carry(self, place: int, amount: int) -> None:
+        self.carried[place] = self.carried.get(place, 0) + amount
+
+
+class Distribution:
+    """One of them."""
+
+    __slots__ = ("all", "metric")
+
+    def __init__(self, all_: Distributions, metric: int) -> None:
+        self.all = all_
+        self.metric = metric
+
+    @property
+    def slots(self) -> dict[int, int]:
+        """Counts by slot."""
+        first = self.metric * ALL_SLOTS
+        counts = {slot: count for slot, count in enumerate(self.all.slots[first : first + ALL_SLOTS]) if count}
+        for place, carried in self.all.carried.items():
+            if first <= place < first + ALL_SLOTS:
+                counts[place - first] = counts.get(place - first, 0) + carried
+        return counts
+
+    @property
+    def count(self) -> int:
+        """Of all values."""
+        return sum(self.slots.values())
+
+    @property
+    def sum(self) -> int:
+        """Of the values, times their weights."""
+        return self.all.sums.product(self.all.place + 2 * self.metric)
+
+    @property
+    def largest_ns(self) -> int:
+        """Exact."""
+        return self.all.largest[self.metric]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Distribution) and self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        raise TypeError("a distribution changes")
+
+    def _facts(self) -> tuple[object, ...]:
+        return self.slots, self.sum, self.largest_ns

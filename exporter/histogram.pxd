@@ -4,6 +4,7 @@ cimport cython
 cdef long long OWN_HALF_BITS
 cdef long long LONGEST_NS
 cdef long long TOP
+cdef const unsigned char[::1] LENGTHS
 
 @cython.locals(value=cython.longlong, rest=cython.longlong, shift=cython.longlong)
 cpdef long long own_slot(long long duration_ns) except? -1

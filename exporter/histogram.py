@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """The layout in which latencies are counted: HdrHistogram's, in plain integers.
 
 A layout maps every value to a slot and every slot to the range of values it holds. With d digits there are S =
@@ -15,7 +16,7 @@ What must stay true:
 Here `value` is an integer in the layout's unit; the exporter's own LAYOUT counts microseconds.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -100,7 +101,8 @@ TOP_SLOT: Final = LAYOUT.size - 1
 OWN_HALF_BITS: Final = LAYOUT.half_bits
 LONGEST_NS: Final = LIMIT_NS
 TOP: Final = TOP_SLOT
-"""Those of LAYOUT for `own_slot`, where they are numbers of C; the lowest value of LAYOUT is 1."""
+LENGTHS: Final = memoryview(bytes(number.bit_length() for number in range(1024)))
+"""Those of LAYOUT for `own_slot`, where they are numbers of C; the lowest value of LAYOUT is 1. And bits of numbers."""
 
 
 def slot_of_ns(duration_ns: int) -> int:
@@ -113,14 +115,15 @@ def own_slot(duration_ns: int) -> int:
     if duration_ns > LONGEST_NS:
         return TOP
     value = (duration_ns + 999) // 1000
-    shift = 0
     rest = value >> (OWN_HALF_BITS + 1)
-    while rest >= 16:
-        rest >>= 4
-        shift += 4
-    while rest:
-        rest >>= 1
-        shift += 1
+    shift = 0
+    if rest >= 1024:
+        rest >>= 10
+        shift = 10
+        if rest >= 1024:
+            rest >>= 10
+            shift = 20
+    shift += LENGTHS[rest]
     return (shift << OWN_HALF_BITS) + (value >> shift)
 
 
@@ -156,23 +159,6 @@ def quantile_slot(counts: Mapping[int, int], percentile: Fraction) -> int | None
         if left <= 0:
             return slot
     raise ValueError(f"a percentile is at most 100, found {percentile}")
-
-
-def quantile_slots(counts: Mapping[int, int], percentiles: Sequence[int]) -> tuple[int, list[int]]:
-    """How much is counted, and the slots of ascending whole percentiles by nearest rank; none where nothing is."""
-    total = sum(counts.values())
-    found: list[int] = []
-    if not total:
-        return total, found
-    slots = iter(sorted(counts))
-    below = slot = 0
-    for percentile in percentiles:
-        least = max(1, -(-percentile * total // 100))
-        while below < least:
-            slot = next(slots)
-            below += counts[slot]
-        found.append(slot)
-    return total, found
 
 
 def largest_error(slots: Collection[int]) -> Fraction:

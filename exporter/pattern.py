@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """How SLOs judge many requests at once: requests that stand alike to every limit have one judgement.
 
 What `exporter.judge` says of a request depends on its outcome, on the schedules that it falls into, and on where its
@@ -263,7 +264,7 @@ class Group:
             for place in range(self.width):
                 self.code[place] = code[place]
 
-    def _enter(self, pattern):  # type: ignore[no-untyped-def]
+    def _enter(self, pattern: int) -> None:
         """Find it, from now on, by the code in `code`."""
         at = self.slot_of(0)
         while self.index[at]:
@@ -444,7 +445,7 @@ class Panel:
             self._answer(question, self.questions[at], at + 2, count)
             at += 2 + count
 
-    def _answer(self, question, metric, start, count):  # type: ignore[no-untyped-def]
+    def _answer(self, question: int, metric: int, start: int, count: int) -> None:
         known, least, most = (0 if count else IS_UNKNOWN), -1, -1
         for place in range(start, start + count):
             base = self.questions[place] * WIDTH
@@ -560,11 +561,11 @@ def measured(sheet: memoryview, boundaries: Sequence[str]) -> list[Measured]:
     return [_measured(sheet[row * WIDTH : (row + 1) * WIDTH], boundary) for row, boundary in enumerate(boundaries)]
 
 
-def _measured(cells, boundary):  # type: ignore[no-untyped-def]
-    def known(cell):  # type: ignore[no-untyped-def]
+def _measured(cells: memoryview, boundary: str) -> Measured:
+    def known(cell: int) -> int | None:
         return None if cells[cell] == MISSING else cells[cell]
 
-    def interval(cell, error):  # type: ignore[no-untyped-def]
+    def interval(cell: int, error: int) -> Interval | None:
         return None if cells[cell] == MISSING else Interval(cells[cell], known(error))
 
     return Measured(

@@ -12,12 +12,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from exporter import gauges
+from exporter.account import Distribution
 from exporter.flight import Undecided
 from exporter.gauges import Flow
 from exporter.histogram import error_ratio, least_ns, quantile_slot, reading_ns
 from exporter.pattern import BAD, ENDED, ENDED_OUTPUT, GOOD, GOOD_OUTPUT, UNKNOWN
 from exporter.record import WEIGHT_ONE
-from exporter.series import Distribution, SloCounts, Totals
+from exporter.series import SloCounts, Totals
 from exporter.tally import CACHED, END_TO_END, INPUT, ITEMS, OUTPUT, Tally
 from slo_rules.slo import SLO, Objective, minimum_samples
 from slo_rules.units import format_duration

@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, NamedTuple
+from typing import Final
 
-from exporter.account import Cells, zeros
-from exporter.histogram import TOP_SLOT, least_ns, own_slot
+from exporter.account import Cells, Distribution, Distributions, Edges, Exemplar, Histogram
 from slo_rules.slo import SLO, Objective
 from slo_rules.vocabulary import FIRST_TOKEN_SOURCES, METRICS, OUTCOMES, PHASES
 
@@ -27,16 +26,7 @@ DURATION_EDGES: Final = tuple(str(Fraction(2**power, 100)) for power in range(18
 """Those of the gen_ai durations, 0.01 s doubled, up to 1310.72 s."""
 EVALUATION_EDGES_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 TOKENS: Final = ("input", "cached", "output", "items")
-GROUP_BITS: Final = 5
-"""Slots whose first bucket is known together: 3 % of a value, which holds one edge at most, if thresholds are apart."""
 
-MORE_SLOTS: Final = 1024
-"""By which a distribution grows: a factor of two in its values."""
-
-# A histogram: the sum (a pair), its mark of change, then its buckets, each the count and the newest request in it.
-SUM, CHANGES, BUCKETS = 0, 2, 3
-BUCKET: Final = 6
-COUNT, NEWEST, VALUE = 0, 1, 5
 # A series: when it was touched, its mark of change, counts by outcome, tokens (pairs), whether there were any, the
 # places of its histograms, the numbers of its window series plus one. The last two are zero where there is none yet.
 TOUCHED, CHANGED, COMPLETIONS = 0, 1, 2
@@ -53,119 +43,6 @@ NUMBERS: Final = OF_PHASE + len(PHASES)
 SERIES_CELLS: Final = NUMBERS + len(METRICS) + len(PHASES)
 
 
-class Exemplar(NamedTuple):
-    """One request that stands for a bucket or a counter."""
-
-    trace_hi: int
-    trace_lo: int
-    span: int
-    time_ns: int
-
-
-class Edges:
-    """The buckets of a metric: a value belongs to the first whose edge it does not pass."""
-
-    def __init__(self, edges_ns: tuple[int, ...]) -> None:
-        self.edges_ns = edges_ns
-        self.count = len(edges_ns)
-        self.size = BUCKETS + BUCKET * (len(edges_ns) + 1)
-        """Cells of a histogram with them."""
-        self.edges = zeros(len(edges_ns) + 1)
-        for place, edge in enumerate(edges_ns):
-            self.edges[place] = edge
-        self.starts = zeros((TOP_SLOT >> GROUP_BITS) + 1)
-        for group in range(len(self.starts)):
-            self.starts[group] = bisect_left(edges_ns, least_ns(group << GROUP_BITS))
-
-    def bucket(self, ns: int, slot: int) -> int:
-        """The bucket of a value whose slot is known."""
-        place = self.starts[slot >> SLOT_GROUP_BITS]
-        while place < self.count and self.edges[place] < ns:
-            place += 1
-        return place
-
-
-SLOT_GROUP_BITS: Final = GROUP_BITS
-
-
-class Histogram:
-    """Cumulative classic histogram: counts between edges (upper ones inclusive), and the sum of the values."""
-
-    __slots__ = ("cells", "edges", "place")
-
-    def __init__(self, edges: Edges, cells: Cells, place: int) -> None:
-        """The block at a place."""
-        self.edges = edges
-        self.cells = cells
-        self.place = place
-
-    @classmethod
-    def empty(cls, edges_ns: tuple[int, ...]) -> "Histogram":
-        """Nothing counted yet, in a block of its own."""
-        edges = Edges(edges_ns)
-        cells = Cells(edges.size + 1)
-        return cls(edges, cells, cells.allocate(edges.size))
-
-    def add(self, value_ns: int, weight: int, exemplar: Exemplar) -> None:
-        """Count one value."""
-        bucket = self.edges.bucket(value_ns, own_slot(value_ns))
-        count_value(self.cells, self.place, bucket, value_ns, weight, *exemplar)
-
-    @property
-    def edges_ns(self) -> tuple[int, ...]:
-        """Upper edges, the last bucket has none."""
-        return self.edges.edges_ns
-
-    @property
-    def version(self) -> int:
-        """Goes up with each value."""
-        return self.cells.value(self.place + CHANGES)
-
-    @property
-    def sum(self) -> int:
-        """Of the values, times their weights."""
-        return self.cells.product(self.place + SUM)
-
-    @property
-    def counts(self) -> list[int]:
-        """By bucket."""
-        return [self.cells.value(self._bucket(place)) for place in range(len(self.edges_ns) + 1)]
-
-    @property
-    def exemplars(self) -> dict[int, tuple[Exemplar, int]]:
-        """By bucket: the newest request in it, and its value."""
-        found = {}
-        for place, count in enumerate(self.counts):
-            if count:
-                cells = [self.cells.cells[self._bucket(place) + cell] for cell in range(NEWEST, VALUE + 1)]
-                found[place] = Exemplar(*cells[:4]), cells[4]
-        return found
-
-    def _bucket(self, place: int) -> int:
-        return self.place + BUCKETS + BUCKET * place
-
-
-def count_value(
-    cells: Cells, place: int, bucket: int, ns: int, weight: int, trace_hi: int, trace_lo: int, span: int, time_ns: int
-) -> None:
-    """Count a value in a bucket of the histogram at a place; the request is that which stands for the bucket now."""
-    at = place + H_BUCKETS + H_BUCKET * bucket
-    cells.gain(at, weight)
-    cells.gain_product(place, ns, weight)
-    block = cells.cells
-    block[place + H_CHANGES] += 1
-    block[at + 1] = trace_hi
-    block[at + 2] = trace_lo
-    block[at + 3] = span
-    block[at + 4] = time_ns
-    block[at + 5] = ns
-
-
-H_CHANGES: Final = CHANGES
-H_BUCKETS: Final = BUCKETS
-H_BUCKET: Final = BUCKET
-
-
 @dataclass(slots=True)
 class Evaluations:
     """How long evaluations took, seconds."""
@@ -177,57 +54,6 @@ class Evaluations:
         """Count one."""
         self.counts[bisect_left(EVALUATION_EDGES_S, seconds)] += 1
         self.sum_s += seconds
-
-
-class Distribution:
-    """Everything since the start of one metric at one boundary, for the report."""
-
-    def __init__(self) -> None:
-        self.cells = Cells(1024)
-        """The sum of the values (a pair of cells), then the counts by slot of the layout, as far as there are any."""
-        self.place = self.cells.allocate(2)
-        self.largest = 0
-
-    def add(self, value_ns: int, slot: int, weight: int) -> None:
-        """Count one value, whose slot in the layout is known."""
-        at = self.place + 2 + slot
-        if at >= self.cells.used:
-            self.cells.allocate(at + MORE_SLOTS - self.cells.used)
-        self.cells.gain(at, weight)
-        self.cells.gain_product(self.place, value_ns, weight)
-        if value_ns > self.largest:
-            self.largest = value_ns
-
-    @property
-    def slots(self) -> dict[int, int]:
-        """Counts by slot."""
-        first = self.place + 2
-        counts = ((place - first, self.cells.value(place)) for place in range(first, self.cells.used))
-        return {slot: count for slot, count in counts if count}
-
-    @property
-    def count(self) -> int:
-        """Of all values."""
-        return sum(self.slots.values())
-
-    @property
-    def sum(self) -> int:
-        """Of the values, times their weights."""
-        return self.cells.product(self.place)
-
-    @property
-    def largest_ns(self) -> int:
-        """Exact."""
-        return self.largest
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Distribution) and self._facts() == other._facts()
-
-    def __hash__(self) -> int:
-        raise TypeError("a distribution changes")
-
-    def _facts(self):  # type: ignore[no-untyped-def]
-        return self.slots, self.sum, self.largest_ns
 
 
 class Series:
@@ -345,11 +171,23 @@ class Totals:
     """By evidence."""
     in_flight: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    metrics: dict[str, Distribution] = field(default_factory=lambda: {metric: Distribution() for metric in METRICS})
-    phases: dict[str, Distribution] = field(default_factory=dict)
+    distributions: Distributions = field(
+        default_factory=lambda: Distributions(len(METRICS) + len(PHASES)), compare=False
+    )
+    """Of the metrics, then of the phases."""
+    metrics: dict[str, Distribution] = field(init=False)
     tokens: Counter[str] = field(default_factory=Counter)
     place: int = field(default=0, compare=False)
     """Of the cells with what is still to be added."""
+
+    def __post_init__(self) -> None:
+        self.metrics = {metric: Distribution(self.distributions, place) for place, metric in enumerate(METRICS)}
+
+    @property
+    def phases(self) -> dict[str, Distribution]:
+        """Those that there were."""
+        found = {phase: Distribution(self.distributions, place) for place, phase in enumerate(PHASES, len(METRICS))}
+        return {phase: each for phase, each in found.items() if each.count}
 
 
 @dataclass(slots=True)

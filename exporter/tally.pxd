@@ -1,9 +1,9 @@
 # Types for the compiled build; tally.py is the program.
 cimport cython
-from exporter.account cimport Additions, Cells, Sums
+from exporter.account cimport Additions, Cells, Distributions, Edges, Sums, count_value
 from exporter.histogram cimport own_slot
 from exporter.pattern cimport Group, Panel, Selection
-from exporter.series cimport Distribution, Edges, Series, count_value
+from exporter.series cimport Series
 from exporter.window cimport Moment, Windows
 
 cdef Py_ssize_t PLAN_ROW
@@ -105,7 +105,6 @@ cdef class Tally:
     cdef public dict series
     cdef dict _traffic
     cdef dict _totals
-    cdef dict _distributions
     cdef object _overflow
     cdef object _out_of_range
     cdef object _negative
@@ -150,7 +149,7 @@ cdef class Tally:
     cdef int _value(
         self, Plan plan, Py_ssize_t place, Py_ssize_t value, Py_ssize_t cell, long long ns, long long slot,
         long long weight, bint sample) except -1
-    @cython.locals(series=Py_ssize_t, number=cython.longlong, distributions=list, distribution=Distribution)
+    @cython.locals(series=Py_ssize_t, number=cython.longlong, distributions=Distributions)
     cdef int _sample(
         self, Plan plan, Py_ssize_t place, Py_ssize_t value, long long ns, long long slot, long long weight) except -1
     @cython.locals(base=Py_ssize_t, output=cython.longlong, place=Py_ssize_t, pattern=Py_ssize_t, group=Group,

@@ -1,3 +1,4 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What is counted of requests: since the start, and in sliding windows.
 
 Counts are integers in units of 1/WEIGHT_ONE request, since a sampled request may stand for several, and sums are
@@ -19,7 +20,7 @@ from itertools import islice, product
 from typing import Final
 
 from exporter import record
-from exporter.account import Additions, Cells, zeros
+from exporter.account import Additions, Cells, Distributions, Edges, Exemplar, count_value, zeros
 from exporter.budget import SECOND_NS, Budget
 from exporter.config import Settings
 from exporter.flight import Flight, Flights, Limit, Limits
@@ -38,6 +39,7 @@ from exporter.pattern import (
     OUTPUTS,
     PATTERN_CELLS,
     WEIGHTS,
+    Kind,
     Panel,
     Selection,
     slot_of,
@@ -54,14 +56,10 @@ from exporter.series import (
     OF_TTFT,
     SOURCES,
     TOKENS,
-    Distribution,
-    Edges,
-    Exemplar,
     Series,
     SloCounts,
     Totals,
     Traffic,
-    count_value,
     edges_ns,
 )
 from exporter.series import TOKEN_SUMS as SERIES_TOKENS
@@ -86,7 +84,7 @@ from exporter.sheet import INPUT as INPUT_CELL
 from exporter.sheet import OUTPUT as OUTPUT_CELL
 from exporter.sheet import TPOT as TPOT_CELL
 from exporter.tree import Row
-from exporter.window import Windows
+from exporter.window import Moment, Windows
 from slo_rules.slo import SLO, Objective
 from slo_rules.vocabulary import EVIDENCES, METRICS, OUTCOMES, PHASES
 
@@ -157,8 +155,7 @@ class Plan:
         self.length = len(boundaries)
         self.rows = zeros(PLAN_ROW * len(boundaries))
         self.series: list[Series | None] = [None] * len(boundaries)
-        self.distributions: list[list[Distribution | None]] = [[] for _ in boundaries]
-        """By row, those of the metrics, then of the phases."""
+        self.distributions: list[Distributions | None] = [None] * len(boundaries)
 
 
 class Tally:
@@ -188,7 +185,6 @@ class Tally:
         self.series: dict[tuple[str, ...], Series] = {}
         self._traffic: dict[tuple[str, str], Traffic] = {}
         self._totals: dict[str, Totals] = {}
-        self._distributions: dict[str, list[Distribution | None]] = {}
         self._overflow: Counter[str] = Counter()
         self._out_of_range: Counter[str] = Counter()
         self._negative = 0
@@ -363,8 +359,9 @@ class Tally:
     def _open_row(self, plan: Plan, place: int, now_ns: int) -> None:
         """Look up where a row of a plan is counted."""
         row, boundary = PLAN_ROW * place, plan.boundaries[place]
-        plan.rows[row + IN_TOTALS] = self._totals_of(boundary).place
-        plan.distributions[place] = self._distributions[boundary]
+        totals = self._totals_of(boundary)
+        plan.rows[row + IN_TOTALS] = totals.place
+        plan.distributions[place] = totals.distributions
         plan.rows[row + ENDS] = self.number("outcomes", boundary, plan.capped[1])
         plan.rows[row + TOKENS_NUMBER] = self.number("tokens", boundary)
         labels = (boundary, *plan.capped)
@@ -390,7 +387,6 @@ class Tally:
         totals = self._totals.get(boundary)
         if totals is None:
             totals = self._totals[boundary] = Totals(place=self.cells.allocate(TOTALS_CELLS))
-            self._distributions[boundary] = [*totals.metrics.values(), *(None for _ in PHASES)]
         return totals
 
     def _touch(self, boundary: str, klass: str, now_ns: int) -> Traffic:
@@ -514,7 +510,7 @@ class Tally:
             if self.additions.beyond:
                 self._add_beyond(moment)
 
-    def _add_beyond(self, moment):  # type: ignore[no-untyped-def]
+    def _add_beyond(self, moment: Moment) -> None:
         for addition in self.additions.beyond:
             moment.add_large(*addition)
 
@@ -573,7 +569,7 @@ class Tally:
         if not histogram:
             histogram = self._open_histogram(plan, place, value, cell)
         count_value(
-            self.cells, histogram, edges.bucket(ns, slot), ns, weight, self.sheet[base + TRACE_HI],
+            self.cells, histogram, edges, ns, slot, weight, self.sheet[base + TRACE_HI],
             self.sheet[base + TRACE_LO], self.sheet[base + SPAN], self.sheet[base + ENDED_CELL],
         )  # fmt: skip
         if sample:
@@ -588,10 +584,8 @@ class Tally:
         if ns > LONGEST:
             self.cells.gain(self.own + O_OUT_OF_RANGE + min(value, OF_METRICS), 1)
         distributions = plan.distributions[place]
-        distribution = distributions[value]
-        if distribution is None:
-            distribution = self._open_distribution(plan, place, value)
-        distribution.add(ns, slot, weight)
+        assert distributions is not None
+        distributions.add(value, ns, slot, weight)
         self.additions.put(number - 1, slot, weight)
 
     def _open_histogram(self, plan: Plan, place: int, value: int, cell: int) -> int:
@@ -610,12 +604,6 @@ class Tally:
         number = self.number(*key, *series.labels) + 1
         self.cells.cells[series.place + SERIES_NUMBERS + value] = number
         return number
-
-    def _open_distribution(self, plan: Plan, place: int, value: int) -> Distribution:
-        found = Distribution()
-        plan.distributions[place][value] = found
-        self._totals[plan.boundaries[place]].phases[PHASES[value - OF_METRICS]] = found
-        return found
 
     def _judge(self, panel: Panel, row: int, weight: int) -> None:
         """Count a row for the SLOs that judge at its boundary, by pattern."""
@@ -947,7 +935,8 @@ class Tally:
 
     def _settle_slos(self) -> None:
         """Put what was counted by pattern where it is shown: in the order of the newest requests, for the exemplars."""
-        cells, found = self.cells, []
+        cells = self.cells
+        found: list[tuple[int, Kind]] = []
         for selection in self._all_selections():
             for group in selection.groups:
                 found += group.settle()

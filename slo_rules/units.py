@@ -8,6 +8,7 @@ Every function that reads raises ValueError with the rule as its message; the ca
 import re
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 SECOND_NS: Final = 10**9
@@ -40,6 +41,7 @@ def parse_duration(text: str) -> int:
     return int(total)
 
 
+@lru_cache(maxsize=1024)
 def format_duration(ns: int) -> str:
     """The shortest text that `parse_duration` reads as `ns`, 0 or more: "5m", "1h", "1m30s", "1s500ms"."""
     parts = []

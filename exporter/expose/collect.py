@@ -15,12 +15,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from exporter import gauges, pattern, record
+from exporter.account import Histogram
 from exporter.expose.readings import Readings, in_turns
 from exporter.expose.text import Family, Grid, HistogramPoint, Histograms, Point, exemplar, units
 from exporter.histogram import largest_error, reading_ns
 from exporter.record import WEIGHT_ONE
 from exporter.report import ENDED_SLOT, SECOND, burn_rates, objective_verdict, percentile_bounds
-from exporter.series import EVALUATION_EDGES_S, Histogram
+from exporter.series import EVALUATION_EDGES_S
 from exporter.tally import END_TO_END, Tally
 from slo_rules import verdict
 from slo_rules.families import FAMILY
@@ -62,6 +63,7 @@ class _Scrape:
         self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
+        self.cells = self.tally.cells.copy()
         self.windows = self.tally.windows
         self.readings = Readings(self.tally)
         self.errors: list[Point] = []
@@ -153,11 +155,12 @@ class _Scrape:
         return grid
 
     def _histograms(self, metric: str) -> Histograms:
-        columns = Histograms()
+        columns = Histograms(self.cells)
+        lasts: dict[str, tuple[str]] = {}
         for series in self.tally.series.values():
             histograms: Mapping[str, Histogram] = getattr(series, metric)
             for key, each in histograms.items():
-                columns.add(series.labels, (key,), each.edges_ns, each.counts, each.sum, each.exemplars)
+                columns.add(series.labels, lasts.setdefault(key, (key,)), each.edges_ns, each.place)
         return columns
 
     def _completions(self) -> Grid:
@@ -270,7 +273,7 @@ class _Scrape:
                     yield Point((slo.name, objective.name, each), float(each == found))
 
     def _percentile_bounds(self) -> Iterator[Point]:
-        for slo in self.tally.slos:
+        for slo in self.tally.slos if self.tally.flights.known else ():
             for objective in slo.objectives:
                 values = self.tally.value_slots(objective.window_ns, slo.name, objective.name)
                 low, high = percentile_bounds(self.tally, slo, objective, values) or (None, None)

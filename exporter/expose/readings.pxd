@@ -3,7 +3,7 @@ cimport cython
 from exporter.expose.text cimport Grid
 
 cdef class Readings:
-    cdef object slots
+    cdef object ranked
     cdef tuple lengths
     cdef list series
     cdef readonly dict percentiles

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from exporter.expose.text import Grid
-from exporter.histogram import quantile_slots, reading_ns
+from exporter.histogram import reading_ns
 from exporter.report import PERCENTILES
 from exporter.tally import Tally
 from slo_rules.units import format_duration
@@ -18,8 +18,9 @@ from slo_rules.vocabulary import METRICS
 TURN_S: Final = 0.002
 """For about so long there is nobody else's turn."""
 KINDS: Final = (*METRICS, "phase")
-ASKED: Final = (*PERCENTILES, 100)
-"""The last one is the longest."""
+SHARES: Final = tuple((percentile, 100) for percentile in PERCENTILES)
+"""As fractions."""
+AND_LONGEST: Final = (*SHARES, (1, 1))
 NOTHING: Final = [None] * len(PERCENTILES)
 
 
@@ -40,7 +41,7 @@ class Readings:
     """All is there when `read` has come to its end. Windows may not move on meanwhile."""
 
     def __init__(self, tally: Tally) -> None:
-        self.slots = tally.windows.slots
+        self.ranked = tally.windows.ranked
         self.lengths = tally.window_lengths
         by_kind: dict[str, list[tuple[tuple[str, ...], int]]] = {kind: [] for kind in KINDS}
         for series in tally.numbers.items():
@@ -68,14 +69,18 @@ class Readings:
         kind, key = key[0], key[1:]
         counts: list[int | None] = []
         percentiles: list[int | None] = []
+        shares = AND_LONGEST if kind == "completion" else SHARES
         for length in self.lengths:
-            count, slots = quantile_slots(self.slots(length, number), ASKED)
-            counts.append(count)
-            if slots:
-                self.note(kind, key, length, slots)
-                percentiles += [self.reading(slot) for slot in slots]
-            else:
+            found = self.ranked(length, number, shares)
+            if found is None:
+                counts.append(0)
                 percentiles += NOTHING
+                continue
+            count, *slots = found
+            counts.append(count)
+            self.note(kind, key, length, slots)
+            for slot in slots:
+                percentiles.append(self.reading(slot))
         if kind == "phase":
             self.percentiles[kind].add(key[1:], key[:1], percentiles)
         else:
@@ -84,13 +89,11 @@ class Readings:
 
     def note(self, kind: str, key: tuple[str, ...], length: int, slots: list[int]) -> None:
         """Note what is shown and what was longest; leaves the slots of what is shown."""
-        longest = slots.pop()
-        if kind == "phase":
-            return
-        self.shown[kind].update(slots)
         if kind == "completion":
             place = (key[0], key[2], length)
-            self.longest[place] = max(longest, self.longest.get(place, 0))
+            self.longest[place] = max(slots.pop(), self.longest.get(place, 0))
+        if kind != "phase":
+            self.shown[kind].update(slots)
 
     def reading(self, slot: int) -> int:
         """What a percentile in a slot reads."""

@@ -22,6 +22,7 @@ from itertools import accumulate
 from math import inf
 from typing import Final, Literal, NamedTuple
 
+from exporter.account import Cells, layout
 from exporter.record import WEIGHT_ONE
 from slo_rules.families import FamilySpec
 from slo_rules.units import SECOND_NS
@@ -46,8 +47,10 @@ LONG_NS: Final = 100_000
 # These have C types in text.pxd.
 CHUNK = CHUNK_LINES
 EXACT_SUM = EXACT
+LARGE = 1 << 61
 WEIGHT_BITS = 20
 WEIGHT_MASK = 0xFFFFF
+STRIDE, OF_SUM, SEEN = layout()
 SECOND = 1_000_000_000
 MS = 1_000_000
 MASK = 0xFFFF_FFFF_FFFF_FFFF
@@ -85,8 +88,6 @@ class HistogramPoint(NamedTuple):
 
 Key = tuple[str, ...]
 """Label values."""
-Seen = tuple[tuple[int, int, int, int], int]
-"""An exemplar as it is counted: trace_hi, trace_lo, span, time in ns; and the value in ns."""
 
 
 class Grid:
@@ -123,53 +124,48 @@ class Grid:
 
 
 class Histograms:
-    """Histograms of durations in columns, as they are counted: in nanoseconds and weight units."""
+    """Histograms of durations in columns: where they stand in the cells in which they are counted, or in a copy."""
 
-    def __init__(self) -> None:
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
         self.keys: list[Key] = []
         self.middles: list[Key] = []
         """By row, the last labels."""
         self.edges: list[tuple[int, ...]] = []
-        self.counts: list[int] = []
-        """Of one row after another, one more than edges."""
-        self.sums: list[int] = []
-        self.seen_to: list[int] = []
-        """Up to where the exemplars of a row stand in the next two: the bucket, and what was seen in it."""
         self.places: list[int] = []
-        self.seen: list[Seen] = []
 
-    def add(
-        self, key: Key, middle: Key, edges: tuple[int, ...], counts: list[int], total: int, seen: Mapping[int, Seen]
-    ) -> None:
-        """Append a copy of a row. Raises ValueError where counts do not fit edges."""
-        if len(counts) != len(edges) + 1:
-            raise ValueError(f"{len(edges)} edges need one count more, found {len(counts)}")
+    def add(self, key: Key, middle: Key, edges: tuple[int, ...], place: int) -> None:
+        """Append a row: upper edges in ns, and where its cells begin."""
         self.keys.append(key)
         self.middles.append(middle)
         self.edges.append(edges)
-        self.counts += counts
-        self.sums.append(total)
-        self.places += seen
-        self.seen += seen.values()
-        self.seen_to.append(len(self.places))
+        self.places.append(place)
 
     def __iter__(self) -> Iterator[HistogramPoint]:
-        at = 0
-        for row in range(len(self.keys)):
-            yield self.point(row, at)
-            at += len(self.edges[row]) + 1
+        return map(self.point, range(len(self.keys)))
 
-    def point(self, row: int, at: int) -> HistogramPoint:
-        """One of them, whose counts begin at a place."""
-        first = self.seen_to[row - 1] if row else 0
-        found = zip(self.places[first : self.seen_to[row]], self.seen[first : self.seen_to[row]], strict=True)
+    def point(self, row: int) -> HistogramPoint:
+        """One of them."""
+        cells, edges, place = self.cells, self.edges[row], self.places[row]
+        buckets = [place + STRIDE * bucket for bucket in range(len(edges) + 1)]
+        counts = [cells.value(bucket) for bucket in buckets]
+        exemplars = {}
+        for number, (bucket, count) in enumerate(zip(buckets, counts, strict=True)):
+            if count:
+                *seen, ns = [cells.cells[cell] for cell in range(bucket + SEEN, bucket + SEEN + 5)]
+                exemplars[number] = exemplar(seen, ns / SECOND_NS)
         return HistogramPoint(
             (*self.keys[row], *self.middles[row]),
-            tuple([edge / SECOND_NS for edge in self.edges[row]]),
-            [units(count) for count in self.counts[at : at + len(self.edges[row]) + 1]],
-            self.sums[row] / (WEIGHT_ONE * SECOND_NS),
-            {place: exemplar(seen, ns / SECOND_NS) for place, (seen, ns) in found},
+            tuple([edge / SECOND_NS for edge in edges]),
+            [units(count) for count in counts],
+            sum([cells.product(bucket + OF_SUM) for bucket in buckets]) / (WEIGHT_ONE * SECOND_NS),
+            exemplars,
         )
+
+    def carried(self, row: int) -> bool:
+        """Whether a cell of a row is not all that is counted there."""
+        place = self.places[row]
+        return any(place <= cell < place + STRIDE * (len(self.edges[row]) + 1) for cell in self.cells.carried)
 
 
 class Family(NamedTuple):
@@ -324,49 +320,50 @@ class Page:
 
     def histograms(self, columns: Histograms, row: int) -> int:
         """Write rows from `row` on until there is enough to take; the next row."""
-        keys, middles = columns.keys, columns.middles
+        keys, middles, carried = columns.keys, columns.middles, columns.cells.carried
         while row < len(keys) and self.lines < CHUNK:
             labels, edges = self.both(keys[row], middles[row]), columns.edges[row]
             if edges is not self.edges:
                 self.edges, self.ends = edges, bucket_ends(tuple([edge / SECOND_NS for edge in edges]))
-            if not self.histogram(labels, columns, row):
-                point = columns.point(row, self.at)
+            inexact = carried and columns.carried(row)
+            if inexact or not self.histogram(labels, columns.cells.cells, columns.places[row]):
+                point = columns.point(row)
                 self.lines += _histogram(self.pieces, self.name, labels, point, exemplars=self.openmetrics)
-            self.at += len(self.ends)
             row += 1
         return row
 
-    def histogram(self, labels: str, columns: Histograms, row: int) -> bool:
-        """Write a histogram, unless its counts are beyond what doubles tell apart."""
-        counts, ends, pieces = columns.counts, self.ends, self.pieces
-        seen = columns.seen_to[row - 1] if row else 0
-        seen_to = columns.seen_to[row] if self.openmetrics else seen
+    def histogram(self, labels: str, cells: memoryview, place: int) -> bool:
+        """Write a histogram, unless its counts are beyond what doubles tell apart, or its sum beyond a C integer."""
+        ends, pieces, openmetrics = self.ends, self.pieces, self.openmetrics
         start = f'{self.name}_bucket{{{labels}{"," if labels else ""}le="'
-        begun, cumulative, text = len(pieces), 0, "0.0\n"
+        begun, cumulative, whole, rest, text, at = len(pieces), 0, 0, 0, "0.0\n", place
         for bucket in range(len(ends)):
-            number = counts[self.at + bucket]
-            if number:
-                if number > EXACT:
-                    break
-                cumulative += number
-                if cumulative > EXACT_SUM:
-                    break
-                text = exact(cumulative)
+            number = cells[at]
             pieces.append(start)
             pieces.append(ends[bucket])
-            pieces.append(text)
-        else:
-            while seen < seen_to:
-                place = begun + 3 * columns.places[seen] + 2
-                pieces[place] = f"{pieces[place][:-1]}{seen_text(columns.seen[seen])}\n"
-                seen += 1
-            braced = f"{{{labels}}}" if labels else ""
-            spelt = weighted_seconds(columns.sums[row])
-            pieces.append(f"{self.name}_sum{braced} {spelt}\n{self.name}_count{braced} {text}")
-            self.lines += len(ends) + 2
-            return True
-        del pieces[begun:]
-        return False
+            if number:
+                cumulative += number
+                whole += cells[at + OF_SUM]
+                rest += cells[at + OF_SUM + 1]
+                if number > EXACT_SUM or cumulative > EXACT_SUM or whole > LARGE or rest > LARGE:
+                    del pieces[begun:]
+                    return False
+                text = exact(cumulative)
+                pieces.append(f"{text[:-1]}{self.seen(cells, at)}\n" if openmetrics else text)
+            else:
+                pieces.append(text)
+            at += STRIDE
+        braced = f"{{{labels}}}" if labels else ""
+        spelt = weighted_seconds(exact_sum(whole, rest)) if rest else seconds(whole)
+        pieces.append(f"{self.name}_sum{braced} {spelt}\n{self.name}_count{braced} {text}")
+        self.lines += len(ends) + 2
+        return True
+
+    def seen(self, cells: memoryview, at: int) -> str:
+        """The exemplar of a bucket, as `_exemplar` writes it."""
+        at += SEEN
+        value = seconds(cells[at + 4])
+        return f"{ids(cells[at], cells[at + 1], cells[at + 2])} {value} {moment(cells[at + 3])}"
 
 
 def write_text(families: Iterable[Family]) -> bytes:
@@ -476,8 +473,8 @@ def units(weight: int) -> float:
     return weight // WEIGHT_ONE if weight % WEIGHT_ONE == 0 else weight / WEIGHT_ONE
 
 
-def exemplar(seen: tuple[int, int, int, int], value: float) -> Exemplar:
-    """An exemplar as text."""
+def exemplar(seen: Sequence[int], value: float) -> Exemplar:
+    """An exemplar as text, of trace_hi, trace_lo, span and time in ns."""
     hi, lo, span, time_ns = seen
     trace = f"{hi & (2**64 - 1):016x}{lo & (2**64 - 1):016x}"
     return Exemplar(trace, f"{span & (2**64 - 1):016x}", value, time_ns / SECOND_NS)
@@ -513,10 +510,9 @@ def decimal(ns: int) -> str:
     return f"{ns // SECOND}.{rest:09d}".rstrip("0") if rest else f"{ns // SECOND}.0"
 
 
-def seen_text(pair: Seen) -> str:
-    """The exemplar of a duration, as `_exemplar` writes it."""
-    seen, ns = pair
-    return f"{ids(seen[0], seen[1], seen[2])} {seconds(ns)} {moment(seen[3])}"
+def exact_sum(whole: int, rest: int) -> int:
+    """Nanoseconds times weight units, of whole requests and of what is left. Without C types, as it may be large."""
+    return whole * WEIGHT_ONE + rest
 
 
 def ids(hi: int, lo: int, span: int) -> str:

@@ -21,7 +21,6 @@ from exporter.histogram import (
     error_ratio,
     largest_error,
     quantile_slot,
-    quantile_slots,
     reading_ns,
     slot_of_ns,
 )
@@ -271,15 +270,6 @@ def test_counts_and_percentiles_of_real_services_are_right(data: Path) -> None:
         assert close(ttft, known[run]["nearest_rank"]["ttft_s"]), run
         assert close(completion, known[run]["nearest_rank"]["e2e_s"]), run
         assert close(tpot, known[run]["tpot_s_n_minus_1"]), run
-
-
-@given(
-    counts=st.dictionaries(st.integers(0, TOP_SLOT), st.integers(1, 2**70), max_size=20),
-    percentiles=st.lists(st.integers(1, 100), max_size=5).map(sorted),
-)
-def test_several_percentiles_at_once_are_those_of_one_by_one(counts: dict[int, int], percentiles: list[int]) -> None:
-    one_by_one = [quantile_slot(counts, Fraction(percentile)) for percentile in percentiles] if counts else []
-    assert quantile_slots(counts, percentiles) == (sum(counts.values()), one_by_one)
 
 
 @given(slots=st.sets(st.one_of(st.integers(0, TOP_SLOT), st.integers(0, 5000)), min_size=1))

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import record
+from exporter.account import Exemplar as Seen
+from exporter.account import Histogram
 from exporter.config import Limits, Settings
 from exporter.histogram import LIMIT_NS
 from exporter.measure import Interval, Measured, Request
 from exporter.recognise import Strings
 from exporter.record import MISSING, WEIGHT_ONE
-from exporter.series import DURATION_EDGES, TPOT_EDGES, TTFT_EDGES, Evaluations, Histogram, edges_ns
-from exporter.series import Exemplar as Seen
+from exporter.series import DURATION_EDGES, TPOT_EDGES, TTFT_EDGES, Evaluations, edges_ns
 from exporter.tally import Tally, window_lengths
 from slo_rules.slo import SLO, Objective
 

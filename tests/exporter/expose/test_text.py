@@ -14,6 +14,7 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.samples import Sample, Timestamp
 from prometheus_client.utils import floatToGoString
 
+from exporter.account import Cells, Edges, count_value, layout
 from exporter.expose.text import (
     CHUNK_LINES,
     Exemplar,
@@ -27,6 +28,7 @@ from exporter.expose.text import (
     write_openmetrics,
     write_text,
 )
+from exporter.histogram import slot_of_ns
 from exporter.record import WEIGHT_ONE
 from slo_rules.families import FAMILIES, FAMILY, FamilySpec
 
@@ -299,31 +301,39 @@ def test_columns_are_written_to_the_byte_as_their_points(write: Write, read: Rea
 
 
 def any_histograms(data: st.DataObject) -> Histograms:
-    """A few of different edges, with exemplars in some buckets."""
-    columns = Histograms()
+    """A few of different edges, some with more than cells can hold."""
+    cells = Cells()
+    columns = Histograms(cells)
     for key in data.draw(st.lists(st.tuples(LABEL, LABEL, LABEL), max_size=3)):
-        edges = data.draw(st.sampled_from([(10**8, 10**9), (5 * 10**4, 10**6, 20 * 10**9)]))
-        size = len(edges) + 1
-        counts = data.draw(st.lists(st.one_of(st.just(0), WEIGHTS), min_size=size, max_size=size))
-        seen = st.tuples(st.tuples(SIGNED, SIGNED, SIGNED, UNIX_NS), DURATIONS)
-        exemplars = data.draw(st.dictionaries(st.integers(0, size - 1), seen))
-        columns.add(key, (data.draw(LABEL),), edges, counts, data.draw(st.integers(0, 2**90)), exemplars)
+        edges = Edges(data.draw(st.sampled_from([(10**8, 10**9), (5 * 10**4, 10**6, 20 * 10**9)])))
+        place = cells.allocate(edges.size)
+        for value in data.draw(st.lists(DURATIONS, max_size=4)):
+            slot = slot_of_ns(value)
+            seen = data.draw(st.tuples(SIGNED, SIGNED, SIGNED, UNIX_NS))
+            weight = data.draw(WEIGHTS.filter(lambda weight: 0 < weight < 2**61))
+            count_value(cells, place, edges, value, slot, weight, *seen)
+            if data.draw(st.booleans()):
+                size, of_sum, _ = layout()
+                count = place + size * edges.bucket(value, slot)
+                count += data.draw(st.sampled_from([0, of_sum, of_sum + 1]))
+                cells.carried[count] = cells.carried.get(count, 0) + data.draw(WEIGHTS)
+        columns.add(key, (data.draw(LABEL),), edges.edges_ns, place)
     return columns
 
 
-def test_columns_are_a_copy() -> None:
-    counts, seen = [WEIGHT_ONE, 0], {0: ((1, 2, 3, 10**18), 5 * 10**8)}
-    columns = Histograms()
-    columns.add(("model", "llama", "default"), ("ok",), (10**9,), counts, 5 * 10**8 * WEIGHT_ONE, seen)
+def test_a_copy_of_cells_stays_as_it_was() -> None:
+    cells = Cells()
+    edges = Edges((10**9,))
+    place = cells.allocate(edges.size)
+    columns = Histograms(cells.copy())
+    columns.add(("model", "llama", "default"), ("ok",), (10**9,), place)
     before = write_openmetrics([Family(FAMILY["inference_completion_seconds"], columns)])
-    counts[1] += WEIGHT_ONE
-    seen.clear()
+    count_value(cells, place, edges, 10**8, slot_of_ns(10**8), WEIGHT_ONE, 1, 2, 3, 4)
+    cells.carried[place] = 2**70
     assert write_openmetrics([Family(FAMILY["inference_completion_seconds"], columns)]) == before
 
 
 def test_columns_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 edges need one count more, found 2"):
-        Histograms().add(("model",), (), (1, 2), [1, 2], 3, {})
     with pytest.raises(ValueError, match="1 last labels need as many numbers, found 2"):
         Grid().add(("model",), (), (1, 2))
 
@@ -338,7 +348,9 @@ def test_chunks_are_a_whole_scrape_in_pieces_of_bounded_size(write: Write, read:
 
 
 def long_family() -> Family:
-    histograms = Histograms()
+    cells = Cells()
+    histograms = Histograms(cells)
+    edges = Edges((10**9, 2 * 10**9))
     for number in range(3000):
-        histograms.add(("model", f"model-{number}", "default"), ("ok",), (10**9, 2 * 10**9), [WEIGHT_ONE] * 3, 1, {})
+        histograms.add(("model", f"model-{number}", "default"), ("ok",), edges.edges_ns, cells.allocate(edges.size))
     return Family(FAMILY["inference_completion_seconds"], histograms)
