@@ -1,8 +1,8 @@
 """The short way from spans to counts, for requests like those that came before.
 
 Most requests of a service look alike: the same spans by the same emitters, hanging together in the same way, and only
-ids, times and token counts differ. Those wait here, in flat arrays; when a request is whole, its *shape* (which kinds of
-spans there are, and which ids are the same) leads to an `Act`, the tape of what joining and measuring did with an
+ids, times and token counts differ. Those wait here, in flat arrays; when a request is whole, its *shape* (which kinds
+of spans there are, and which ids are the same) leads to an `Act`, the tape of what joining and measuring did with an
 earlier one, which is played for its numbers (`exporter.script`). The rules are not here: they are in `exporter.tree`
 and `exporter.measure`, which every new shape goes through twice before it has an act (`exporter.rehearse`).
 
@@ -17,8 +17,8 @@ What must stay true
 """
 
 from array import array
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from exporter import record
 from exporter.join import Fingerprints, Gathering, Table, seed, trace_key
@@ -230,10 +230,11 @@ class Act:
     """What is done for requests of one shape whose numbers pass the guards of one script."""
 
     def __init__(
-        self, script: Script, *, stamp: int, opened: bool, covering: bool, fates: list[int], end: int = 0, first: int = 0,
-        boundaries: tuple[str, ...] = (), sheet: Any = (), stores: list[tuple[int, int]] = [],  # noqa: B006
-        copies: list[tuple[int, int, int]] = [], labels: list[tuple[int, int]] = [], weight: int = 0,  # noqa: B006
-        joined: int = 0, unmatched: int = -1, negative: int = 0, in_windows: bool = True, announced: int = -1,
+        self, script: Script, *, stamp: int, opened: bool, covering: bool, fates: list[int], end: int = 0,
+        first: int = 0, boundaries: tuple[str, ...] = (), sheet: Sequence[int] = (),
+        stores: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int, int]] = (),
+        labels: Sequence[tuple[int, int]] = (), weight: int = 0, joined: int = 0, unmatched: int = -1,
+        negative: int = 0, in_windows: bool = True, announced: int = -1,
     ) -> None:  # fmt: skip
         """`stores`: cell of the sheet, register. `copies`: cell of the sheet, row, cell. `labels`: row, cell."""
         self.script = script
@@ -343,6 +344,10 @@ class Express:
         self.stored = 0
         self.newest_ns = 0
         self.oldest_ns = NEVER
+        for key in table.gatherings:
+            self.traces.put(key & MASK, ELSEWHERE)
+        for identity in table.by_id:
+            self.ids.put(identity & MASK, ELSEWHERE)
 
     # In.
 
@@ -542,7 +547,6 @@ class Express:
 
     def hand_over(self, slot: int) -> int:
         """Give a trace to the table; its key there."""
-        at, slots = 16 * slot, self.slots
         rows, announced = self.rows_of(slot), self.slots[16 * slot + 7]
         self.drop(slot, True)
         key = trace_key(rows[0][0], rows[0][1])
@@ -689,7 +693,8 @@ class Express:
         self.unlist(slot)
         self.settle_fates(act)
         place = self.places[act.first]
-        self.defer(act.script.value(act.end), self.cells[place + 1], self.cells[place + 4], slot)
+        if self.defer is not None:
+            self.defer(act.script.value(act.end), self.cells[place + 1], self.cells[place + 4], slot)
 
     def measure(self, slot: int, now: int) -> bool:
         """Count what was put off; False, and it stays, where that must be done the general way."""
@@ -698,11 +703,10 @@ class Express:
             return False
         for act in shape.acts:
             fits = not act.halfway and (act.stamp < 0 or act.stamp == self.stamp)
-            if fits and act.script.begin(self.cells, self.places, False):
-                if act.script.go_on():
-                    self.count(slot, act, now)
-                    self.drop(slot, False)
-                    return True
+            if fits and act.script.begin(self.cells, self.places, False) and act.script.go_on():
+                self.count(slot, act, now)
+                self.drop(slot, False)
+                return True
         self.miss(slot, shape, True)
         return False
 
@@ -710,9 +714,7 @@ class Express:
         """Note that no act fits. A shape that comes again is worth a rehearsal."""
         shape.misses += 1
         if shape.misses > 1 and shape.hopeless != self.stamp and len(self.lessons) < REHEARSED_AT_ONCE:
-            self.lessons.append(
-                Lesson(shape, self.rows_in_order(slot), whole, bool(self.slots[16 * slot + 7] >= 0))
-            )
+            self.lessons.append(Lesson(shape, self.rows_in_order(slot), whole, bool(self.slots[16 * slot + 7] >= 0)))
 
     def rows_in_order(self, slot: int) -> list[list[int]]:
         """The rows of a trace in the order of a shape."""

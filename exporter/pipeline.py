@@ -33,8 +33,8 @@ from exporter.measure import GATEWAY_SEEN, Measured, Request, Rules, measure, ob
 from exporter.profile import SourceProfile
 from exporter.receive import Encoding, Receipt, Signal, Transport
 from exporter.recognise import Recogniser, Strings, wanted_by
-from exporter.recording import Unusual
 from exporter.record import IGNORED, MISSING, UNRECOGNISED, WEIGHT_ONE
+from exporter.recording import Unusual
 from exporter.rehearse import rehearse
 from exporter.report import report
 from exporter.series import Evaluations

@@ -162,7 +162,7 @@ class Num(int):
         return not self == other
 
     def __bool__(self) -> bool:
-        return not self == 0
+        return self != 0
 
     def __hash__(self) -> int:
         self.tape.hashed.append(self)

@@ -11,8 +11,8 @@ from exporter import record, sheet
 from exporter.align import Offsets
 from exporter.express import VARYING, Act, Lesson
 from exporter.measure import Request, Rules, measure, observations
-from exporter.recording import Ident, Num, Tape, Unusual
 from exporter.record import COUNTED, MISSING
+from exporter.recording import Ident, Num, Tape, Unusual
 from exporter.script import Script
 from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.vocabulary import FATES

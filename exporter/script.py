@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from exporter.align import BUCKET_NS, Observation, Offsets
-from exporter.recording import WORD
 
 MOST: Final = 2**62
 """What is in a register is smaller than this, so that a sum of two is a number of 64 bits."""

@@ -1,0 +1,109 @@
+import heapq
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.config import Settings
+from exporter.express import MOST_ACTS, Places, Queue
+from exporter.pipeline import Pipeline
+from exporter.profile import built_in
+from tests.exporter.live import Live, slo
+from tests.exporter.spans import body, envoy, ns, vllm
+
+pytestmark = pytest.mark.both_builds
+
+KEYS = st.integers(0, 7) | st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(st.tuples(KEYS, st.integers(-2, 2**40), st.booleans()), max_size=3_000))
+def test_places_are_a_mapping(steps: list[tuple[int, int, bool]]) -> None:
+    places, oracle = Places(), dict[int, int]()
+    for key, place, put in steps:
+        key = key or 1  # 0 and 1 are one key
+        if put:
+            places.put(key, place)
+            oracle[key] = place
+        else:
+            places.remove(key)
+            oracle.pop(key, None)
+        assert places.count == len(oracle)
+    for key, _, _ in steps:
+        assert places.find(key or 1) == oracle.get(key or 1, -1)
+
+
+@given(st.lists(st.integers(0, 50) | st.none(), max_size=300), st.booleans())
+def test_a_queue_gives_the_earliest_first(steps: list[int | None], rising: bool) -> None:
+    queue, oracle, now = Queue(), list[tuple[int, int]](), 0
+    for number, step in enumerate(steps * 20):
+        if step is None:
+            assert queue.first() == (oracle[0][0] if oracle else 2**63 - 1)
+            if oracle:
+                time, place = queue.first(), queue.pop()
+                oracle.remove((time, place))
+                heapq.heapify(oracle)
+        else:
+            now = now + step if rising else step
+            queue.push(now, number)
+            heapq.heappush(oracle, (now, number))
+
+
+def alike(of: Live, count: int, seed: int, status: int = 200) -> None:
+    rng = Random(seed)
+    for each in range(count):
+        at = 1_000 * each
+        gateway = envoy(at, at + rng.uniform(100, 900), status=status)
+        engine = vllm(at + 10, at + rng.uniform(20, 99), ttft=5, output=rng.randrange(3, 99), parent=gateway)
+        of.feed(gateway, engine, at=at + 900)
+        of.tick(at + 950)
+
+
+def test_a_request_like_two_before_it_is_counted_by_their_act() -> None:
+    of = Live(slo("completion end_to_end 95 2s 5m"))
+    alike(of, 10, seed=3)
+    (shape,) = of.pipeline.express.shapes.values()
+    assert (len(shape.acts), shape.misses) == (1, 2)
+    assert of.report()["slos"]["chat"]["good"] == 10
+
+
+def test_an_act_does_not_outlive_what_it_hangs_on() -> None:
+    of = Live()
+    for each in range(4):
+        of.feed(envoy(1_000 * each, 1_000 * each + 500), at=1_000 * each + 500)
+        of.tick(1_000 * each + 600)
+    outcomes = of.boundary("end_to_end")["outcomes"]
+    assert outcomes["ok"] == 4, "no engine was seen behind this route yet"
+    alike(of, 1, seed=1)
+    of.feed(envoy(9_000, 9_500), at=9_500)
+    of.tick(9_600)
+    assert of.boundary("end_to_end")["outcomes"]["unknown"] == 1
+
+
+def test_a_shape_whose_numbers_never_stand_alike_has_a_bound() -> None:
+    of = Live()
+    rng = Random(5)
+    for each in range(400):
+        at = 1_000 * each
+        gateway = envoy(at, at + 900)
+        engines = [vllm(at + rng.randrange(1, 400), at + rng.randrange(401, 899), ttft=rng.randrange(900), output=9,
+                        parent=gateway) for _ in range(6)]  # fmt: skip
+        of.feed(gateway, *engines, at=at + 900)
+        of.tick(at + 950)
+    assert all(len(shape.acts) <= MOST_ACTS for shape in of.pipeline.express.shapes.values())
+    assert of.boundary("end_to_end")["arrivals"] == 400
+
+
+def test_a_reload_keeps_what_waits() -> None:
+    pipeline = Pipeline(Settings(), built_in(), [])
+    gateway = envoy(0, 500)
+    pipeline.feed(body(gateway), encoding="protobuf", transport="http", now_ns=ns(500))
+    assert (pipeline.open, pipeline.stored) == (1, 1)
+    pipeline.reconfigure(Settings(), built_in(), [])
+    assert (pipeline.open, pipeline.stored) == (1, 1)
+    pipeline.feed(
+        body(vllm(10, 400, ttft=5, output=3, parent=gateway)), encoding="protobuf", transport="http", now_ns=ns(600)
+    )
+    pipeline.tick(ns(60_000))
+    assert pipeline.tally.joined["whole"] == 1
+    assert pipeline.fates["used"] == 2

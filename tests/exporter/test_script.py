@@ -1,0 +1,75 @@
+from array import array
+
+import pytest
+
+from exporter.align import BUCKET_NS, Bound, Observation, Offsets
+from exporter.recording import Num, Tape
+from exporter.script import Script
+
+pytestmark = pytest.mark.both_builds
+
+OUTER, INNER = 1, 2
+NOW = 30 * BUCKET_NS
+
+
+def script_of(tape: Tape, *loads: int) -> Script:
+    return Script(
+        tape.offsets, tape.words, len(tape.words), tape.registers, tape.constants,
+        [(register, 0, place) for place, register in enumerate(loads)], tape.sites,
+    )  # fmt: skip
+
+
+def play(script: Script, *values: int, observing: bool = True) -> bool:
+    return bool(script.begin(memoryview(array("q", values)), memoryview(array("q", [0])), observing))
+
+
+def observed(low: int | None, high: int) -> Offsets:
+    offsets = Offsets()
+    offsets.observe(Observation(OUTER, INNER, low, high, NOW))
+    return offsets
+
+
+def test_bounds_of_clocks_are_asked_for_anew_when_they_change() -> None:
+    offsets = observed(-50, 90)
+    tape = Tape(offsets)
+    time = tape.number(NOW)
+    bound = tape.along((OUTER, INNER), time)
+    assert isinstance(bound.low, Num)
+    assert isinstance(bound.high, Num)
+    low, high = bound.low.register, bound.high.register
+    script = script_of(tape, time.register)
+    assert play(script, NOW + 5)
+    assert (script.value(low), script.value(high)) == (-50, 90)
+    offsets.observe(Observation(OUTER, INNER, -40, 60, NOW))
+    assert play(script, NOW + 5)
+    assert (script.value(low), script.value(high)) == (-40, 60)
+
+
+def test_a_bound_that_is_not_there_any_more_fails_the_script() -> None:
+    offsets = observed(-50, 90)
+    tape = Tape(offsets)
+    time = tape.number(NOW)
+    tape.along((OUTER, INNER), time)
+    script = script_of(tape, time.register)
+    assert play(script, NOW)
+    assert not play(script, NOW + 100 * BUCKET_NS), "long after all that was seen"
+
+
+@pytest.mark.parametrize("low", [None, -30])
+def test_what_spans_tell_of_clocks_is_told_each_time_that_it_says_more(low: int | None) -> None:
+    tape = Tape(Offsets())
+    numbers = [tape.number(value) for value in (NOW, 70, -30)]
+    tape.observe(Observation(OUTER, INNER, None if low is None else numbers[2], numbers[1], numbers[0]))
+    script = script_of(tape, *(number.register for number in numbers))
+    steps = [((NOW, 70, -30), 70), ((NOW, 80, -90), 70), ((NOW, 40, -30), 40), ((NOW + BUCKET_NS, 60, -30), 40)]
+    for values, high in steps:
+        assert play(script, *values)
+        assert tape.offsets.between(OUTER, INNER, NOW) == Bound(low, high)
+
+
+def test_nothing_is_told_where_that_is_not_wanted() -> None:
+    tape = Tape(Offsets())
+    numbers = [tape.number(value) for value in (NOW, 70)]
+    tape.observe(Observation(OUTER, INNER, None, numbers[1], numbers[0]))
+    assert play(script_of(tape, *(number.register for number in numbers)), NOW, 70, observing=False)
+    assert not tape.offsets.pairs
