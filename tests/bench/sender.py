@@ -123,7 +123,10 @@ class _Mark(NamedTuple):
         return cls(spans, time.perf_counter(), time.process_time(), cpu_s(sending.server))
 
     def until(self, later: "_Mark") -> Sent:
-        return Sent(*(after - before for before, after in zip(self, later, strict=True)))
+        return Sent(
+            later.spans - self.spans, later.wall_s - self.wall_s, later.sender_s - self.sender_s,
+            later.server_s - self.server_s,
+        )  # fmt: skip
 
 
 def _ready(sending: Sending) -> Iterator[Body]:
@@ -156,7 +159,7 @@ def poster(transport: Literal["grpc", "http"], port: int, *, gzipped: bool = Fal
 
 def _over_grpc(port: int) -> Callable[[bytes], None]:
     channel = grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)])
-    call = channel.unary_unary(EXPORT)
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(EXPORT)
 
     def post(body: bytes) -> None:
         call(body)

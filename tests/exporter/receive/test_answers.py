@@ -37,7 +37,12 @@ def test_the_answer_to_what_was_taken(rejected: int, message: str, signal: Signa
     assert taken(Receipt(1, rejected, message), signal, encoding) == written(answer, encoding)
 
 
-@given(st.sampled_from([code for code in Code if code]), MESSAGES.filter(bool), st.none() | st.integers(1, 10_000), ENCODINGS)
+@given(
+    st.sampled_from([code for code in Code if code]),
+    MESSAGES.filter(bool),
+    st.none() | st.integers(1, 10_000),
+    ENCODINGS,
+)
 def test_the_answer_to_what_was_refused(
     code: Code, message: str, retry_after_s: int | None, encoding: Encoding
 ) -> None:
