@@ -94,8 +94,9 @@ class Compile(build_ext):
         from Cython.Build import cythonize
 
         options = {"build_dir": os.path.join(_scratch.name, "c"), "compiler_directives": DIRECTIVES}
-        for ext in self.extensions:
-            ext.sources = cythonize(ext, **options)[0].sources
+        made = cythonize(self.extensions, nthreads=os.cpu_count(), **options)
+        for ext, translated in zip(self.extensions, made, strict=True):
+            ext.sources = translated.sources
             ext.extra_compile_args = FLAGS if ext.name in LOOPS else QUICK_FLAGS
         self.parallel = self.parallel or os.cpu_count()
         super().build_extensions()  # a warning, no error, where the compiler fails: `optional` in pyproject.toml

@@ -13,7 +13,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:] = [*(entry for entry in sys.path if Path(entry or ".").resolve() != ROOT), str(ROOT)]
 
 from exporter import compiled  # noqa: E402  (after the path has been settled)
-from tests.bench import inside, outside  # noqa: E402
+from tests.bench import inside, outside, subject  # noqa: E402
 from tests.bench.figures import Figure, table  # noqa: E402
 from tests.bench.options import Options  # noqa: E402
 from tests.bench.processes import SENDER_CORE, SUBJECT_CORE, pin  # noqa: E402
@@ -59,19 +59,27 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if unknown := set(given.cases) - CASES.keys():
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
-    found = [figure.as_data() for figure in _run(given.cases or list(CASES), Options(given.quick, given.otelcol))]
+    found, failed = _run(given.cases or list(CASES), Options(given.quick, given.otelcol))
     print(*table(found), sep="\n")
     if given.json:
         results = {**_conditions(arguments), "figures": found}
         Path(given.json).write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return 0
+    return int(failed)
 
 
-def _run(cases: Iterable[str], options: Options) -> Iterator[Figure]:
+def _run(cases: Iterable[str], options: Options) -> tuple[list[dict[str, Any]], bool]:
+    """The figures as data, and whether a case could not be measured."""
+    found: list[dict[str, Any]] = []
+    failed = False
     for case in cases:
         print(f"{case} ...", file=sys.stderr, flush=True)
         pin(SUBJECT_CORE if case in INSIDE else SENDER_CORE)
-        yield from CASES[case](options)
+        try:
+            found += [figure.as_data() for figure in CASES[case](options)]
+        except (subject.NotDone, subprocess.CalledProcessError, TimeoutError) as error:
+            print(f"{case}: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
+            failed = True
+    return found, failed
 
 
 def _conditions(arguments: Iterable[str]) -> dict[str, Any]:

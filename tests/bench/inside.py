@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -18,6 +18,8 @@ from tests.bench import recorded, subject
 from tests.bench.figures import Figure
 from tests.bench.mix import BATCH, REQUESTS_PER_S, SPANS, UNDER_WAY, Body, Mix
 from tests.bench.options import Options
+
+T = TypeVar("T")
 
 SLOS: Final = 20
 
@@ -45,7 +47,7 @@ class Fed:
 
     def _tick_until(self, now_ns: int) -> None:
         for tick_ns in range(self._tick_ns or now_ns, now_ns + 1, _S):
-            self.ticks_s.append(cpu_s(lambda tick_ns=tick_ns: self.pipeline.tick(tick_ns)))
+            self.ticks_s.append(cpu_s(self.pipeline.tick, tick_ns))
             self._tick_ns = tick_ns + _S
 
     def end(self, bodies: Iterable[Body], requests: int, *, judged: bool) -> None:
@@ -58,10 +60,10 @@ class Fed:
         subject.check(subject.exposed(self.pipeline, end_ns), requests, judged=judged)
 
 
-def cpu_s(work: Callable[[], object]) -> float:
+def cpu_s(work: Callable[[T], object], what: T) -> float:
     """How long it takes this thread."""
     before = time.thread_time()
-    work()
+    work(what)
     return time.thread_time() - before
 
 
@@ -99,8 +101,8 @@ def mix_of(bodies: int, under_way: int = UNDER_WAY, **others: Any) -> Mix:
 
 def _round(bodies: Sequence[Body], fed: dict[int, Fed], taken: "Stages") -> dict[str, float]:
     """CPU µs a span of everything, in one round."""
-    times = {"protobuf": cpu_s(lambda: parse(bodies))}
-    times |= {f"{count} SLOs": cpu_s(lambda each=each: each.feed(bodies)) for count, each in fed.items()}
+    times = {"protobuf": cpu_s(parse, bodies)}
+    times |= {f"{count} SLOs": cpu_s(each.feed, bodies) for count, each in fed.items()}
     times |= taken.times(bodies)
     times["rest"] = times["20 SLOs"] - sum(times[name] for name in Stages.NAMES)
     spans = sum(body.spans for body in bodies)
@@ -170,7 +172,7 @@ class Stream:
         """CPU µs a span of the next bodies."""
         seconds, spans = 0.0, 0
         while some := list(islice(self._bodies, min(bodies, _AT_ONCE))):
-            seconds += cpu_s(lambda some=some: self.fed.feed(some))
+            seconds += cpu_s(self.fed.feed, some)
             spans += sum(body.spans for body in some)
             bodies -= len(some)
         return seconds / max(spans, 1) * 1e6
@@ -234,7 +236,7 @@ def captures(options: Options) -> Iterator[Figure]:
     fed = Fed(subject.pipeline(Mix(0), SLOS))
     share = len(bodies) // options.rounds
     rounds = [bodies[start : start + share] for start in range(0, share * options.rounds, share)]
-    times = [(cpu_s(lambda some=some: parse(some)), cpu_s(lambda some=some: fed.feed(some))) for some in rounds]
+    times = [(cpu_s(parse, some), cpu_s(fed.feed, some)) for some in rounds]
     yield Figure("captures", "pipeline with 20 SLOs : protobuf's parse", tuple(ours / parsed for parsed, ours in times))
     spans = [sum(body.spans for body in some) for some in rounds]
     costs = tuple(ours / count * 1e6 for (_, ours), count in zip(times, spans, strict=True))

@@ -29,7 +29,7 @@ async def over_grpc(port: int) -> None:
     async def drop(body: bytes, _: "grpc.aio.ServicerContext[bytes, bytes]") -> bytes:
         return b""
 
-    handler = grpc.unary_unary_rpc_method_handler(drop)
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(drop)
     server = grpc.aio.server(handlers=[Handlers()], options=[("grpc.max_receive_message_length", 2**26)])
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()

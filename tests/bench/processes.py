@@ -76,6 +76,9 @@ def running(command: list[str], ready: Callable[[], bool], log: Path) -> Iterato
                 raise TimeoutError(f"{command} is not ready:\n{log.read_text(errors='replace')}")
             time.sleep(0.005)
         yield process.pid
+    except Exception as error:
+        error.add_note(log.read_text(errors="replace"))
+        raise
     finally:
         process.kill()
         process.wait()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import grpc
 
@@ -59,7 +59,7 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How it went, from when as many requests were under way as ever."""
+    """How it went, from when as many requests were under way, and as many were counted, as ever."""
 
     spans: int
     seconds: float
@@ -85,35 +85,48 @@ class Refused(Exception):
 
 def send(sending: Sending) -> Sent:
     """Send all bodies of the mix. Raises Refused."""
-    bodies = _paced(sending) if sending.speed else _ready(sending)
-    lock, marks = threading.Lock(), []
-
-    def mark() -> None:
-        marks.append((time.perf_counter(), time.process_time(), cpu_s(sending.server)))
-
-    numbered = enumerate(islice(bodies, sending.bodies or None))
-    spans = [0]
+    bodies = enumerate(islice(_paced(sending) if sending.speed else _ready(sending), sending.bodies or None))
+    lock = threading.Lock()
+    begun = marked = _Mark.of(sending, 0)
+    spans = 0
 
     def work() -> None:
+        nonlocal marked, spans
         post = poster(sending.transport, sending.port, gzipped=sending.gzip)
         while True:
             with lock:
-                number, body = next(numbered, (-1, None))
+                number, body = next(bodies, (-1, None))
                 if body is None:
                     return
-                if number in (0, sending.mix.whole_from):
-                    marks.clear()
-                    mark()
-                    spans[0] = 0
-                spans[0] += body.spans
+                if marked is begun and number >= sending.mix.whole_from:
+                    now = _Mark.of(sending, spans)
+                    marked = now if now.wall_s - begun.wall_s > 2e-3 * sending.mix.grace_ms else begun
+                spans += body.spans
             post(body.content)
 
     with ThreadPoolExecutor(IN_FLIGHT) as pool:
         for done in [pool.submit(work) for _ in range(IN_FLIGHT)]:
             done.result()
-    mark()
-    (begun, sender, server), (ended, sender_after, server_after) = marks
-    return Sent(spans[0], ended - begun, sender_after - sender, server_after - server)
+    return marked.until(_Mark.of(sending, spans))
+
+
+class _Mark(NamedTuple):
+    """How far it is."""
+
+    spans: int
+    wall_s: float
+    sender_s: float
+    server_s: float
+
+    @classmethod
+    def of(cls, sending: Sending, spans: int) -> "_Mark":
+        return cls(spans, time.perf_counter(), time.process_time(), cpu_s(sending.server))
+
+    def until(self, later: "_Mark") -> Sent:
+        return Sent(
+            later.spans - self.spans, later.wall_s - self.wall_s, later.sender_s - self.sender_s,
+            later.server_s - self.server_s,
+        )  # fmt: skip
 
 
 def _ready(sending: Sending) -> Iterator[Body]:
@@ -146,7 +159,7 @@ def poster(transport: Literal["grpc", "http"], port: int, *, gzipped: bool = Fal
 
 def _over_grpc(port: int) -> Callable[[bytes], None]:
     channel = grpc.insecure_channel(f"127.0.0.1:{port}", [("grpc.use_local_subchannel_pool", 1)])
-    call = channel.unary_unary(EXPORT)
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(EXPORT)
 
     def post(body: bytes) -> None:
         call(body)
