@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Where amounts are added up: flat arrays of signed 64-bit integers that grow, exact whatever is added.
 
 A sum that comes near the range of its cell is carried over into a Python integer, so it never wraps. Amounts that do
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 from mmap import mmap
 from typing import Final, NamedTuple
 
-from exporter.histogram import TOP_SLOT, least_ns, own_slot
+from exporter.histogram import LIMIT_NS, TOP_SLOT, least_ns, own_slot
 from exporter.record import WEIGHT_ONE
 
 CARRY: Final = 1 << 61
@@ -273,6 +272,8 @@ class Edges:
         self.starts = zeros((TOP_SLOT >> GROUP_BITS) + 1)
         for group in range(len(self.starts)):
             self.starts[group] = bisect_left(edges_ns, least_ns(group << GROUP_BITS))
+        # All that is beyond the range shares the top slot, however far below what that slot would hold.
+        self.starts[group] = min(self.starts[group], bisect_left(edges_ns, LIMIT_NS + 1))
 
     def bucket(self, ns: int, slot: int) -> int:
         """The bucket of a value whose slot is known."""

@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """The layout in which latencies are counted: HdrHistogram's, in plain integers.
 
 A layout maps every value to a slot and every slot to the range of values it holds. With d digits there are S =

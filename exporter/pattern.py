@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """How SLOs judge many requests at once: requests that stand alike to every limit have one judgement.
 
 What `exporter.judge` says of a request depends on its outcome, on the schedules that it falls into, and on where its

@@ -1,12 +1,10 @@
-# cython: boundscheck=False, wraparound=False
 """A tape (`exporter.recording`) made ready to be played: the operations, what they start from, and what they fill in.
 
 A script is played in two parts: the first finds out how the spans of a request hang together and says what they tell of
 their clocks, the second measures. A part fails where a guard does not hold; nothing has happened then but observations
 that are true in any case.
 
-Places are checked when a script is made, so playing it checks none. Numbers stay so small that no operation overflows:
-where one does not, the part fails.
+Numbers stay so small that no operation overflows: where one does not, the part fails.
 """
 
 from array import array

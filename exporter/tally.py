@@ -1,4 +1,3 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What is counted of requests: since the start, and in sliding windows.
 
 Counts are integers in units of 1/WEIGHT_ONE request, since a sampled request may stand for several, and sums are
