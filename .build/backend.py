@@ -100,6 +100,17 @@ class Compile(build_ext):
             ext.extra_compile_args = FLAGS if ext.name in LOOPS else QUICK_FLAGS
         self.parallel = self.parallel or os.cpu_count()
         super().build_extensions()  # a warning, no error, where the compiler fails: `optional` in pyproject.toml
+        self.leave_none_alone()
+
+    def leave_none_alone(self) -> None:
+        """Compiled modules call each other without Python between: where one is missing, none is of use."""
+        built = [self.get_ext_fullpath(ext.name) for ext in self.extensions]
+        found = [path for path in built if os.path.exists(path)]
+        if len(found) < len(built):
+            for path in found:
+                os.remove(path)
+            print(f"warning: {len(built) - len(found)} modules could not be compiled, so all stay uncompiled",
+                  file=sys.stderr)  # fmt: skip
 
     def get_source_files(self) -> list[str]:
         """What a source distribution holds: this file and the changes too."""

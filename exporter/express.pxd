@@ -62,7 +62,7 @@ cdef class Act:
     cdef readonly tuple boundaries
     cdef readonly long long weight, negative
     cdef readonly int joined, unmatched, announced
-    cdef readonly dict plans
+    cdef public dict plans
 
 cdef class Shape:
     cdef long long[::1] look
@@ -76,10 +76,11 @@ cdef class Express:
     cdef readonly Fingerprints fingerprints
     cdef readonly Py_ssize_t width, stride
     cdef long long[::1] varying, fixed, cells, free_rows, slots, free_slots, kinds, kind_of, places, look, fates
-    cdef Py_ssize_t rows_free, slots_free, kinds_known, looked
+    cdef Py_ssize_t rows_free, slots_free, looked
+    cdef readonly Py_ssize_t kinds_known
     cdef readonly Places traces, ids
     cdef readonly Queue queue
-    cdef readonly dict shapes
+    cdef readonly dict shapes, plans
     cdef public list odd, lessons
     cdef public long long stamp
     cdef readonly long long grace_ns, max_age_ns
@@ -105,6 +106,9 @@ cdef class Express:
     cdef long long kind(self, long long[::1] rows, Py_ssize_t base) except -2
     @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
     cdef long long new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
+    @cython.locals(size=Py_ssize_t, mask=Py_ssize_t, place=Py_ssize_t, mixed="unsigned long long", index=Py_ssize_t,
+                   at=Py_ssize_t)
+    cdef void list_kind(self, Py_ssize_t number) except *
     cdef unsigned long long mix(self, unsigned long long mixed, long long cell) noexcept
     @cython.locals(at=Py_ssize_t, slots="long long[::1]", index=Py_ssize_t)
     cpdef void drop(self, Py_ssize_t slot, bint known) except *

@@ -267,7 +267,7 @@ class Act:
         self.announced = announced
         """The row of the sheet that was counted as arrived when it entered a queue, or -1."""
         self.plans: dict[int, Planned] = {}
-        """By a hash of the labels."""
+        """By a hash of the labels; acts for the same boundaries share them."""
 
 
 class Shape:
@@ -332,6 +332,8 @@ class Express:
         self.kinds_known = 0
         self.kind_of = memoryview(array("q", bytes(8 * 4 * MOST_KINDS)))
         self.shapes: dict[int, Shape] = {}
+        self.plans: dict[tuple[str, ...], dict[int, Planned]] = {}
+        """By boundaries."""
         self.places = memoryview(array("q", bytes(8 * 8)))
         self.look = memoryview(array("q", bytes(8 * (8 * (PARENTS + 1) + 1))))
         self.looked = 0
@@ -504,6 +506,42 @@ class Express:
         self.kinds[place + size] = given
         self.kind_of[at] = number + 1
         return number
+
+    def renumber(self) -> None:
+        """Forget the kinds of which no span waits. Shapes, which go by the numbers of kinds, are learnt anew."""
+        kinds, size, numbers = self.kinds, len(self.fixed) + 1, dict[int, int]()
+        self.kinds = memoryview(array("q", bytes(8 * len(kinds))))
+        self.kind_of = memoryview(array("q", bytes(8 * len(self.kind_of))))
+        self.kinds_known = 0
+        self.shapes.clear()
+        for place in self.waiting_rows():
+            old = self.cells[place]
+            if old not in numbers:
+                numbers[old] = self.kinds_known
+                self.kinds_known += 1
+                to = numbers[old] * size
+                self.kinds[to : to + size] = kinds[old * size : (old + 1) * size]
+                self.list_kind(numbers[old])
+            self.cells[place] = numbers[old]
+
+    def waiting_rows(self) -> Iterator[int]:
+        """The places of all rows."""
+        for at in range(0, len(self.slots), 16):
+            if self.slots[at] != NEVER:
+                for index in range(self.slots[at + 3]):
+                    yield self.slots[at + 8 + index]
+
+    def list_kind(self, number: int) -> None:
+        """Let a kind be found by its cells."""
+        size, mask = len(self.fixed), len(self.kind_of) - 1
+        place = number * (size + 1)
+        mixed = self.mix(17, self.kinds[place + size])
+        for index in range(size):
+            mixed = self.mix(mixed, self.kinds[place + index])
+        at = mixed & mask
+        while self.kind_of[at] != 0:
+            at = (at + 1) & mask
+        self.kind_of[at] = number + 1
 
     def mix(self, mixed: int, cell: int) -> int:
         """A step of a hash; what is the same is compared in any case."""

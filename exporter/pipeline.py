@@ -23,7 +23,7 @@ from exporter.decode import columns
 from exporter.decode.columns import Batch
 from exporter.decode.jsonbody import to_protobuf
 from exporter.decode.protobuf import Decoder
-from exporter.express import Act, Express
+from exporter.express import MOST_KINDS, Act, Express
 from exporter.flight import Flight
 from exporter.gauges import Flow, Gauges
 from exporter.join import NEVER, Table, trace_key
@@ -356,6 +356,8 @@ class Pipeline:
             self.strings.turn()
             self.recogniser.forget()
             self.log_recogniser.forget()
+            if self.express.kinds_known > MOST_KINDS // 2:
+                self.express.renumber()
 
     def _advance(self, now_ns: int) -> None:
         """Seal what is ripe."""
@@ -386,6 +388,7 @@ class Pipeline:
         for lesson in lessons:
             try:
                 act = rehearse(lesson, self.rules, self.offsets, stamp=self.express.stamp, settle=self._settle)
+                act.plans = self.express.plans.setdefault(act.boundaries, act.plans)
             except Unusual:
                 act = None
             lesson.shape.teach(act, self.express.stamp)

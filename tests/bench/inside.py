@@ -6,14 +6,12 @@ seconds. Who defers work to the tick gains nothing, since it is counted with the
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, TypeVar
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from exporter.decode.protobuf import Decoder
-from exporter.pipeline import Pipeline
+from exporter.pipeline import FUTURE_NS, Pipeline
 from tests.bench import recorded, subject
 from tests.bench.figures import Figure
 from tests.bench.mix import BATCH, REQUESTS_PER_S, SPANS, UNDER_WAY, Body, Mix
@@ -123,39 +121,30 @@ def _of_stages(rounds: Sequence[dict[str, float]]) -> Iterator[Figure]:
 
 
 class Stages:
-    """The stages one by one, each given what the one before it made. One that has no such form any more takes 0."""
+    """The stages one by one, each given what the one before it made. What it takes to be asked is in none of them."""
 
-    NAMES: Final = ("decode", "recognise", "join")
+    NAMES: Final = ("decode", "recognise", "receive into the join", "seal, measure and count")
 
     def __init__(self, mix: Mix) -> None:
         self.whole = subject.pipeline(mix, 20)
-        self.decoder: Decoder = self.whole.decoder
 
     def times(self, bodies: Sequence[Body]) -> dict[str, float]:
         """Seconds of CPU by stage."""
         times = dict.fromkeys(self.NAMES, 0.0)
+        whole, windows = self.whole, self.whole.settings.windows
         for content, spans, now_ns in bodies:
-            begun = time.thread_time()
-            batch = self.decoder.decode(content)
-            decoded = time.thread_time()
-            rows = self.whole.recogniser.recognise(batch, self.decoder.generation, now_ns)
-            recognised = time.thread_time()
-            times["decode"] += decoded - begun
-            times["recognise"] += recognised - decoded
-            with suppress(AttributeError, TypeError):
-                self._join(memoryview(rows), spans, now_ns)
-                times["join"] += time.thread_time() - recognised
+            marks = [time.thread_time()]
+            batch = whole.decoder.decode(content)
+            marks.append(time.thread_time())
+            rows = whole.recogniser.recognise(batch, whole.decoder.generation, now_ns)
+            marks.append(time.thread_time())
+            whole.express.receive(rows, spans, now_ns, FUTURE_NS, windows.delay_ns, windows.lateness_ns)
+            marks.append(time.thread_time())
+            whole._advance(now_ns)
+            marks.append(time.thread_time())
+            for name, (begun, ended) in zip(self.NAMES, pairwise(marks), strict=True):
+                times[name] += ended - begun
         return times
-
-    def _join(self, rows: "memoryview[int]", spans: int, now_ns: int) -> None:
-        table: Any = self.whole.table
-        width = self.whole.recogniser.width
-        for index in range(spans):
-            row = rows[index * width : (index + 1) * width]
-            if table.is_new(row):
-                table.add(row)
-        for _ in table.seal(now_ns):
-            pass
 
 
 class Stream:

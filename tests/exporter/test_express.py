@@ -107,3 +107,20 @@ def test_a_reload_keeps_what_waits() -> None:
     pipeline.tick(ns(60_000))
     assert pipeline.tally.joined["whole"] == 1
     assert pipeline.fates["used"] == 2
+
+
+def test_kinds_of_spans_that_do_not_come_any_more_are_forgotten() -> None:
+    of = Live(grace_ms=2_000)
+    for each in range(30):
+        at = 1_000 * each
+        gateway = envoy(at, at + 900, resource={"host.name": f"pod-{each}"})
+        of.feed(gateway, vllm(at + 10, at + 800, ttft=5, output=3, parent=gateway), at=at + 900)
+        of.tick(at + 950)
+    express = of.pipeline.express
+    assert (express.open, express.kinds_known) == (2, 31)
+    express.renumber()
+    assert express.kinds_known == 3, "two gateways, and an engine"
+    alike(of, 30, seed=1)
+    assert express.kinds_known == 4
+    of.tick(99_000)
+    assert (of.boundary("end_to_end")["arrivals"], of.pipeline.tally.joined) == (60, {"whole": 60})

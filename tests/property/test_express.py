@@ -24,6 +24,8 @@ SLOS, _ = slos(
     slo("ttft model 50 100ms 1m", "completion model 90 1s 5m", name="inner", spec="selector: {model: small}"),
 )
 GPU = {"host.name": "gpu"}
+TWO_CLOCKS = {1, 6}
+"""Shapes with a span of another host."""
 
 
 def request(rng: Random, shape: int, at: float) -> list[Sent]:
@@ -106,10 +108,15 @@ def batches(rng: Random, sent: list[Sent]) -> list[tuple[float, list[Sent]]]:
 
 
 def traffic(rng: Random, shapes: set[int]) -> list[tuple[float, list[Sent]]]:
-    """A minute of requests of these shapes."""
+    """A minute of requests of these shapes.
+
+    Before it comes one from which the gateway's route is known: of two that come at once, either may be sealed first,
+    and what hangs on the first one to show a route would hang on that.
+    """
+    first = envoy(-60_000, -59_000)
     every = sorted(shapes)
     sent = [each for at in range(0, 60_000, 700) for each in request(rng, rng.choice(every), at + rng.uniform(0, 99))]
-    return batches(rng, sent)
+    return [(-59_000, [first, vllm(-59_900, -59_100, parent=first)]), *batches(rng, sent)]
 
 
 SHAPES = st.sets(st.integers(0, 11), min_size=1, max_size=4)
@@ -123,7 +130,8 @@ SHAPES = st.sets(st.integers(0, 11), min_size=1, max_size=4)
 def test_the_short_way_counts_as_the_general_way_does(
     seed: int, shapes: set[int], replay: bool, mode: Any, grace_ms: int
 ) -> None:
-    bodies = traffic(Random(seed), shapes)
+    # Live, of two that come at once either may be sealed first, and so be judged before the clocks have a bound.
+    bodies = traffic(Random(seed), shapes if replay else shapes - TWO_CLOCKS or {0})
     made = Settings(join=Join(grace_ns=grace_ms * 1_000_000), align=Align(mode=mode), windows=Windows(delay_ns=0))
     short, general = (fed(bodies, made, short=way, replay=replay) for way in (True, False))
     assert short.report() == general.report()
