@@ -12,6 +12,8 @@ cdef long long MISSING
 cdef long long ELSEWHERE
 cdef long long NEVER
 
+cdef long long MOST_CREDIT
+
 cdef class Places:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t mask
@@ -83,6 +85,7 @@ cdef class Express:
     cdef readonly dict shapes, plans
     cdef public list odd, lessons
     cdef public long long stamp
+    cdef readonly long long credit
     cdef readonly long long grace_ns, max_age_ns
     cdef readonly long long open, stored, newest_ns, oldest_ns
 
@@ -144,6 +147,7 @@ cdef class Express:
     cdef void settle_fates(self, Act act) except *
     @cython.locals(planned=Planned)
     cdef void count(self, Py_ssize_t slot, Act act, long long now) except *
+    cpdef void earn(self, long long credit) except *
     @cython.locals(cells="long long[::1]", places="long long[::1]", sheet="long long[::1]", index=Py_ssize_t)
     cdef void fill(self, Py_ssize_t slot, Act act) except *
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, planned=Planned)

@@ -45,6 +45,10 @@ MOST_PLANS: Final = 16_384
 MOST_ACTS: Final = 16
 """Of one shape."""
 REHEARSED_AT_ONCE: Final = 8
+REHEARSAL: Final = 20
+"""What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
+by a second. So shapes that never come again cost little."""
+MOST_CREDIT: Final = 200 * REHEARSAL
 SEED: Final = seed()
 ODD: Final = 0x9E3779B97F4A7C15
 MASK: Final = 0xFFFFFFFFFFFFFFFF
@@ -342,6 +346,7 @@ class Express:
         """Of the rows received last, those that must go the general way."""
         self.lessons: list[Lesson] = []
         self.stamp = 0
+        self.credit = MOST_CREDIT
         self.open = 0
         self.stored = 0
         self.newest_ns = 0
@@ -751,7 +756,9 @@ class Express:
     def miss(self, slot: int, shape: Shape, whole: bool) -> None:
         """Note that no act fits. A shape that comes again is worth a rehearsal."""
         shape.misses += 1
-        if shape.misses > 1 and shape.hopeless != self.stamp and len(self.lessons) < REHEARSED_AT_ONCE:
+        wanted = shape.misses > 1 and shape.hopeless != self.stamp and len(self.lessons) < REHEARSED_AT_ONCE
+        if wanted and self.credit >= REHEARSAL:
+            self.credit -= REHEARSAL
             self.lessons.append(Lesson(shape, self.rows_in_order(slot), whole, bool(self.slots[16 * slot + 7] >= 0)))
 
     def rows_in_order(self, slot: int) -> list[list[int]]:
@@ -846,12 +853,17 @@ class Express:
 
     def count(self, slot: int, act: Act, now: int) -> None:
         """Have a request counted."""
+        self.earn(1)
         self.fill(slot, act)
         planned = self.planned(act)
         self.tally.count_sheet(
             planned.plan, act.sheet, act.weight, now, act.in_windows, act.joined, act.unmatched, act.negative,
             act.announced,
         )  # fmt: skip
+
+    def earn(self, credit: int) -> None:
+        """Gain credit for rehearsals."""
+        self.credit = min(self.credit + credit, MOST_CREDIT)
 
     def fill(self, slot: int, act: Act) -> None:
         """Fill in the sheet of a request."""

@@ -23,7 +23,7 @@ from exporter.decode import columns
 from exporter.decode.columns import Batch
 from exporter.decode.jsonbody import to_protobuf
 from exporter.decode.protobuf import Decoder
-from exporter.express import MOST_KINDS, Act, Express
+from exporter.express import MOST_KINDS, REHEARSAL, Act, Express
 from exporter.flight import Flight
 from exporter.gauges import Flow, Gauges
 from exporter.join import NEVER, Table, trace_key
@@ -338,6 +338,7 @@ class Pipeline:
     def tick_in_steps(self, now_ns: int) -> Iterator[None]:
         """The same; halts every few milliseconds, where others may have their turn."""
         self._advance(now_ns)
+        self.express.earn(REHEARSAL)
         self._look_after_flights()
         self.tally.windows.aim(now_ns - self.settings.windows.delay_ns)
         self.tally.flights.forget(min(each.end_ns for each in self.tally.windows.windows.values()))

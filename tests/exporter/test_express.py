@@ -10,7 +10,7 @@ from exporter.express import MOST_ACTS, Places, Queue
 from exporter.pipeline import Pipeline
 from exporter.profile import built_in
 from tests.exporter.live import Live, slo
-from tests.exporter.spans import body, envoy, ns, vllm
+from tests.exporter.spans import body, envoy, ns, span, vllm
 
 pytestmark = pytest.mark.both_builds
 
@@ -90,8 +90,24 @@ def test_a_shape_whose_numbers_never_stand_alike_has_a_bound() -> None:
                         parent=gateway) for _ in range(6)]  # fmt: skip
         of.feed(gateway, *engines, at=at + 900)
         of.tick(at + 950)
-    assert all(len(shape.acts) <= MOST_ACTS for shape in of.pipeline.express.shapes.values())
+    shapes = of.pipeline.express.shapes.values()
+    assert all(len(shape.acts) <= MOST_ACTS for shape in shapes)
     assert of.boundary("end_to_end")["arrivals"] == 400
+
+
+def test_shapes_that_do_not_come_again_are_not_rehearsed_for_ever() -> None:
+    of = Live()
+    for each in range(600):  # each shape twice: another number of spans of other applications between the two
+        at = 1_000 * each
+        spans = [gateway := envoy(at, at + 900)]
+        for bit in range(5):
+            other = "b" if each // 2 >> bit & 1 else "a"
+            spans.append(span(other, scope=f"{other}-{each // 64}", start=at + bit, end=at + 800, parent=spans[-1]))
+        of.feed(*spans, vllm(at + 10, at + 700, ttft=5, output=3, parent=gateway), at=at + 900)
+        of.pipeline.seal_all(ns(at + 950))
+    assert of.pipeline.express.credit < 20
+    assert sum(len(shape.acts) for shape in of.pipeline.express.shapes.values()) <= 200 + 600 / 20
+    assert of.boundary("end_to_end")["arrivals"] == 600
 
 
 def test_a_reload_keeps_what_waits() -> None:
