@@ -550,7 +550,7 @@ class Pipeline:
     def _count(self, request: Request) -> None:
         self._decide(request)
         in_windows = self.replay or self._in_time(request)
-        judged = self.tally.count(request, self.now_ns, in_windows=in_windows)
+        judged = self.tally.count(request, self.now_ns, in_windows=in_windows, listened=self.sealed is not None)
         if self.sealed is not None:
             self.sealed(request, judged)
 
