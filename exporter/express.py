@@ -363,7 +363,8 @@ class Express:
     ) -> list[int]:
         """Take in rows, one after the other in a flat array; gives the numbers of those that the table must take.
 
-        Fates that are known on arrival are counted and written into the rows.
+        Fates that are known on arrival are counted and written into the rows. Cells and fates stand as numbers, as C
+        wants them: those of `exporter.record` (4 start, 5 end, 7 profile, 38 fate) and vocabulary.FATES, in order.
         """
         self.touch(rows, count)
         self.odd = []

@@ -18,8 +18,6 @@ ADD, SUBTRACT, MULTIPLY, DIVIDE, ALONG, OBSERVE = range(6)
 """Operations: register `a` with register `b` into register `into`. DIVIDE rounds down."""
 LESS, LESS_EQUAL, EQUAL, NOT_LESS, NOT_LESS_EQUAL, NOT_EQUAL = range(6, 12)
 """Guards: how register `a` must stand to register `b`."""
-WORD: Final = 4
-"""Cells of an operation: code, into, a, b."""
 LARGEST: Final = 2**62
 """Numbers from here on are none that spans give; sums of them might not fit into 64 bits."""
 
