@@ -8,6 +8,7 @@ import json
 from enum import IntEnum
 from typing import Any, Final
 
+from exporter.decode.jsonbody import varint
 from exporter.receive import Encoding, Receipt, Signal
 
 _REJECTED: Final[dict[Signal, str]] = {"traces": "rejectedSpans", "logs": "rejectedLogRecords"}
@@ -55,7 +56,7 @@ def _json(document: dict[str, Any]) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value) if value else b""
+    return varint(field << 3) + varint(value) if value else b""
 
 
 def _text(field: int, text: str) -> bytes:
@@ -63,13 +64,4 @@ def _text(field: int, text: str) -> bytes:
 
 
 def _block(field: int, content: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varint(field << 3 | 2) + varint(len(content)) + content
