@@ -35,6 +35,7 @@ LOOPS = (
     "exporter.grain",
     "exporter.histogram",
     "exporter.join",
+    "exporter.marks",
     "exporter.memo",
     "exporter.pattern",
     "exporter.recognise",

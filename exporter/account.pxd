@@ -5,7 +5,6 @@ from exporter.histogram cimport own_slot
 cdef long long CARRY
 cdef long long MOST_FACTOR
 cdef long long MOST_WHOLE
-cdef long long MOST_WEIGHT
 cdef long long REST
 cdef int WHOLE_BITS
 cdef unsigned long long ODD
@@ -14,6 +13,7 @@ cdef int GROUP_BITS
 cdef Py_ssize_t BUCKET
 cdef Py_ssize_t SUM
 cdef Py_ssize_t ALL_SLOTS
+cdef Py_ssize_t ENDED
 
 @cython.final
 cdef class Cells:
@@ -56,19 +56,6 @@ cdef class Sums:
     cdef void grow(self) except *
 
 @cython.final
-cdef class Additions:
-    cdef public long long[::1] cells
-    cdef public Py_ssize_t count
-    cdef public list beyond
-
-    cpdef int clear(self) except -1
-    @cython.locals(at=Py_ssize_t)
-    cpdef int put(self, long long series, long long slot, long long amount) except -1
-    cpdef int put_product(self, long long series, long long slot, long long factor, long long weight) except -1
-    cdef object _put_beyond(self, series, slot, factor, weight)
-    cdef void _grow(self) except *
-
-@cython.final
 cdef class Edges:
     cdef public tuple edges_ns
     cdef public Py_ssize_t count
@@ -79,10 +66,10 @@ cdef class Edges:
     @cython.locals(place=Py_ssize_t)
     cpdef Py_ssize_t bucket(self, long long ns, long long slot) except -1
 
-@cython.locals(at=Py_ssize_t)
-cpdef int count_value(
-    Cells cells, Py_ssize_t place, Edges edges, long long ns, long long slot, long long weight, long long trace_hi,
-    long long trace_lo, long long span, long long time_ns) except -1
+@cython.locals(index=Py_ssize_t, ns=cython.longlong, at=Py_ssize_t, sheet=Py_ssize_t)
+cpdef int count_values(
+    Cells cells, Py_ssize_t place, Edges edges, long long[::1] values_ns, long long[::1] slots, Py_ssize_t count,
+    long long weight, long long[::1] sheets, long long[::1] starts, Py_ssize_t first, Py_ssize_t base) except -1
 
 @cython.final
 cdef class Distributions:
@@ -92,6 +79,8 @@ cdef class Distributions:
     cdef public long long[::1] largest
     cdef public dict carried
 
-    @cython.locals(at=Py_ssize_t, total=cython.longlong)
-    cpdef int add(self, Py_ssize_t metric, long long value_ns, long long slot, long long weight) except -1
+    @cython.locals(index=Py_ssize_t, at=Py_ssize_t, total=cython.longlong)
+    cpdef int add_all(
+        self, Py_ssize_t metric, long long[::1] values_ns, long long[::1] slots, Py_ssize_t count,
+        long long weight) except -1
     cdef int _carry(self, place, amount) except -1

@@ -12,14 +12,13 @@ from typing import Final, NamedTuple
 
 from exporter.histogram import LIMIT_NS, TOP_SLOT, least_ns, own_slot
 from exporter.record import WEIGHT_ONE
+from exporter.sheet import ENDED, SPAN, TRACE_HI, TRACE_LO, WIDTH
 
 CARRY: Final = 1 << 61
 """Beyond it a cell is carried over, so a cell and one more amount, which is no larger, fit into 63 bits."""
 MOST_FACTOR: Final = 1 << 41
 """Factors up to it and as many whole requests as below are multiplied in place; 36 minutes in nanoseconds."""
 MOST_WHOLE: Final = 1 << 19
-MOST_WEIGHT: Final = 1 << 31
-"""Up to it an amount of tokens times a weight fits into a cell."""
 WHOLE_BITS: Final = WEIGHT_ONE.bit_length() - 1
 REST: Final = WEIGHT_ONE - 1
 ODD: Final = 0x9E3779B97F4A7C15
@@ -208,47 +207,6 @@ class Sums:
                 yield key, self.table[index + 1] if carried is None else carried + self.table[index + 1]
 
 
-class Additions:
-    """What is to be added to the windows at one event time: series, slot, amount of each."""
-
-    def __init__(self) -> None:
-        self.cells = zeros(3 * 256)
-        self.count = 0
-        self.beyond: list[tuple[int, int, int]] = []
-        """Those whose amount does not fit into a cell."""
-
-    def clear(self) -> None:
-        """Forget all of them."""
-        self.count = 0
-        if self.beyond:
-            self.beyond.clear()
-
-    def put(self, series: int, slot: int, amount: int) -> None:
-        """Note one."""
-        at = 3 * self.count
-        if at >= len(self.cells):
-            self._grow()
-        self.cells[at] = series
-        self.cells[at + 1] = slot
-        self.cells[at + 2] = amount
-        self.count += 1
-
-    def put_product(self, series: int, slot: int, factor: int, weight: int) -> None:
-        """Note one whose amount is a number of tokens, not negative, times a weight."""
-        if factor <= MOST_WEIGHT and weight <= MOST_WEIGHT:
-            self.put(series, slot, factor * weight)
-        else:
-            self._put_beyond(series, slot, factor, weight)
-
-    def _put_beyond(self, series: int, slot: int, factor: int, weight: int) -> None:
-        self.beyond.append((series, slot, factor * weight))
-
-    def _grow(self) -> None:
-        grown = zeros(2 * len(self.cells))
-        grown[: len(self.cells)] = self.cells
-        self.cells = grown
-
-
 class Exemplar(NamedTuple):
     """One request that stands for a bucket or a counter."""
 
@@ -303,7 +261,10 @@ class Histogram:
 
     def add(self, value_ns: int, weight: int, exemplar: Exemplar) -> None:
         """Count one value."""
-        count_value(self.cells, self.place, self.edges, value_ns, own_slot(value_ns), weight, *exemplar)
+        values, slots, sheet = zeros(1), zeros(1), zeros(WIDTH)
+        values[0], slots[0] = value_ns, own_slot(value_ns)
+        sheet[TRACE_HI], sheet[TRACE_LO], sheet[SPAN], sheet[ENDED] = exemplar
+        count_values(self.cells, self.place, self.edges, values, slots, 1, weight, sheet, zeros(1), 0, 0)
 
     @property
     def edges_ns(self) -> tuple[int, ...]:
@@ -339,19 +300,26 @@ class Histogram:
         return self.place + BUCKET * place
 
 
-def count_value(
-    cells: Cells, place: int, edges: Edges, ns: int, slot: int, weight: int, trace_hi: int, trace_lo: int, span: int,
-    time_ns: int,
+def count_values(
+    cells: Cells, place: int, edges: Edges, values_ns: memoryview, slots: memoryview, count: int, weight: int,
+    sheets: memoryview, starts: memoryview, first: int, base: int,
 ) -> None:  # fmt: skip
-    """Count a value in the histogram at a place; the request is that which stands for the bucket from now on."""
-    at = place + BUCKET * edges.bucket(ns, slot)
-    cells.gain(at, weight)
-    cells.gain_product(at + SUM, ns, weight)
-    cells.cells[at + 3] = trace_hi
-    cells.cells[at + 4] = trace_lo
-    cells.cells[at + 5] = span
-    cells.cells[at + 6] = time_ns
-    cells.cells[at + 7] = ns
+    """Count values, whose slots are known, in the histogram at a place.
+
+    The newest in a bucket stands for it from now on: the value with a number, from 0 on, is of the request whose sheet
+    begins at `starts[first + number] + base`.
+    """
+    for index in range(count):
+        ns = values_ns[index]
+        at = place + BUCKET * edges.bucket(ns, slots[index])
+        cells.gain(at, weight)
+        cells.gain_product(at + SUM, ns, weight)
+        sheet = starts[first + index] + base
+        cells.cells[at + 3] = sheets[sheet]
+        cells.cells[at + 4] = sheets[sheet + 1]
+        cells.cells[at + 5] = sheets[sheet + 2]
+        cells.cells[at + 6] = sheets[sheet + ENDED]
+        cells.cells[at + 7] = ns
 
 
 class Distributions:
@@ -366,17 +334,18 @@ class Distributions:
         self.largest = zeros(count)
         self.carried: dict[int, int] = {}
 
-    def add(self, metric: int, value_ns: int, slot: int, weight: int) -> None:
-        """Count one value, whose slot in the layout is known."""
-        at = metric * ALL_SLOTS + slot
-        total = self.slots[at] + weight
-        if total > CARRY:
-            self._carry(at, total)
-            total = 0
-        self.slots[at] = total
-        self.sums.gain_product(self.place + 2 * metric, value_ns, weight)
-        if value_ns > self.largest[metric]:
-            self.largest[metric] = value_ns
+    def add_all(self, metric: int, values_ns: memoryview, slots: memoryview, count: int, weight: int) -> None:
+        """Count values whose slots in the layout are known."""
+        for index in range(count):
+            at = metric * ALL_SLOTS + slots[index]
+            total = self.slots[at] + weight
+            if total > CARRY:
+                self._carry(at, total)
+                total = 0
+            self.slots[at] = total
+            self.sums.gain_product(self.place + 2 * metric, values_ns[index], weight)
+            if values_ns[index] > self.largest[metric]:
+                self.largest[metric] = values_ns[index]
 
     def _carry(self, place: int, amount: int) -> None:
         self.carried[place] = self.carried.get(place, 0) + amount

@@ -1,7 +1,8 @@
 # Types for the compiled build; express.py is the program.
 cimport cython
 
-from exporter.join cimport Fingerprints, trace_key
+from exporter.join cimport mark_at, trace_key
+from exporter.marks cimport Fingerprints
 from exporter.script cimport Script
 from exporter.tally cimport Plan, Tally
 
@@ -11,24 +12,28 @@ cdef unsigned long long MASK
 cdef long long MISSING
 cdef long long ELSEWHERE
 cdef long long NEVER
+cdef long long[::1] NOTHING
 
 cdef long long MOST_CREDIT
+cdef Py_ssize_t TOGETHER
 
 cdef class Places:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t mask
     cdef unsigned long long[::1] cells
 
-    @cython.locals(cells="unsigned long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
-    cpdef long long find(self, unsigned long long key)
+    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    cpdef long long find(self, unsigned long long key) except? -3
     cdef Py_ssize_t home(self, unsigned long long key)
     cdef long long touch(self, unsigned long long key)
-    @cython.locals(cells="unsigned long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
-    cpdef void put(self, unsigned long long key, long long place) except *
-    @cython.locals(cells="unsigned long long[::1]", mask=Py_ssize_t, at=Py_ssize_t, hole=Py_ssize_t)
-    cpdef void remove(self, unsigned long long key) except *
+    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    cpdef int put(self, unsigned long long key, long long place) except -1
+    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    cpdef int remove(self, unsigned long long key) except -1
+    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    cdef int close(self, Py_ssize_t hole) except -1
     @cython.locals(old="unsigned long long[::1]", size=Py_ssize_t, at=Py_ssize_t)
-    cdef void grow(self) except *
+    cdef int grow(self) except -1
 
 cdef class Queue:
     cdef long long[::1] ring
@@ -36,15 +41,19 @@ cdef class Queue:
     cdef Py_ssize_t head, tail, size
 
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
-    cpdef void push(self, long long time, long long place) except *
+    cpdef int push(self, long long time, long long place, long long[::1] slots) except -1
     @cython.locals(time="long long")
     cpdef long long first(self)
     @cython.locals(at=Py_ssize_t)
     cpdef long long pop(self)
+    cdef long long ahead(self, Py_ssize_t count) except? -3
+    @cython.locals(mask=Py_ssize_t, tail=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, size=Py_ssize_t,
+                   time="long long", slot="long long")
+    cdef int tidy(self, long long[::1] slots) except -1
     @cython.locals(old="long long[::1]", mask=Py_ssize_t, count=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t)
-    cdef void grow_ring(self) except *
+    cdef int grow_ring(self) except -1
     @cython.locals(old="long long[::1]", heap="long long[::1]", at=Py_ssize_t, above=Py_ssize_t)
-    cdef void push_heap(self, long long time, long long place) except *
+    cdef int push_heap(self, long long time, long long place) except -1
     @cython.locals(heap="long long[::1]", found="long long", time="long long", place="long long",
                    size=Py_ssize_t, at=Py_ssize_t, below=Py_ssize_t)
     cdef long long pop_heap(self)
@@ -53,6 +62,7 @@ cdef class Planned:
     cdef long long[::1] numbers
     cdef readonly Plan plan
     cdef readonly long long epoch
+    cdef Py_ssize_t waiting, last
 
 cdef class Act:
     cdef readonly Script script
@@ -73,16 +83,21 @@ cdef class Shape:
 
 cdef class Express:
     cdef readonly Tally tally
-    cdef readonly object table, plan, defer
+    cdef readonly object table, plan, defer, row_ground, slot_ground
     cdef readonly bint replay
     cdef readonly Fingerprints fingerprints
+    cdef unsigned long long[::1] marks
     cdef readonly Py_ssize_t width, stride
-    cdef long long[::1] varying, fixed, cells, free_rows, slots, free_slots, kinds, kind_of, places, look, fates
+    cdef long long[::1] varying, runs, fixed, cells, free_rows, slots, free_slots, kinds, kind_of, guesses, places, look, fates
     cdef Py_ssize_t rows_free, slots_free, looked
     cdef readonly Py_ssize_t kinds_known
     cdef readonly Places traces, ids
-    cdef readonly Queue queue
-    cdef readonly dict shapes, plans
+    cdef readonly Queue soon, later
+    cdef long long near
+    cdef readonly dict shapes
+    cdef long long[::1] sheets, starts, befores, traffic, some, some_traffic
+    cdef Py_ssize_t uncounted, written
+    cdef list awaited
     cdef public list odd, lessons
     cdef public long long stamp
     cdef readonly long long credit
@@ -93,63 +108,74 @@ cdef class Express:
     cpdef list receive(self, long long[::1] rows, Py_ssize_t count, long long now_ns, long long future_ns,
                        long long delay_ns, long long lateness_ns)
     @cython.locals(index=Py_ssize_t, base=Py_ssize_t, found="long long")
-    cdef void touch(self, long long[::1] rows, Py_ssize_t count) except *
+    cdef int touch(self, long long[::1] rows, Py_ssize_t count) except -1
     @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")
     cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
-    @cython.locals(slot="long long", at=Py_ssize_t, slots="long long[::1]")
+    @cython.locals(slot="long long", at=Py_ssize_t)
     cdef long long begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
-    cdef void look_at(self, Py_ssize_t slot, long long due) except *
-    @cython.locals(place=Py_ssize_t, cells="long long[::1]", varying="long long[::1]", at=Py_ssize_t,
-                   index=Py_ssize_t, slots="long long[::1]", seen="long long")
-    cdef void store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except *
-    @cython.locals(fixed="long long[::1]", varying="long long[::1]", kinds="long long[::1]", size=Py_ssize_t,
-                   given="long long", index=Py_ssize_t, mixed="unsigned long long", mask=Py_ssize_t, at=Py_ssize_t,
-                   number=Py_ssize_t, place=Py_ssize_t, same=bint)
+    cdef int look_at(self, Py_ssize_t slot, long long due) except -1
+    @cython.locals(place=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t,
+                   run=Py_ssize_t, first=Py_ssize_t, cell=Py_ssize_t, seen="long long")
+    cdef int store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except -1
+    @cython.locals(given="long long", index=Py_ssize_t, guess=Py_ssize_t, number="long long")
     cdef long long kind(self, long long[::1] rows, Py_ssize_t base) except -2
+    @cython.locals(size=Py_ssize_t, place=Py_ssize_t,
+                   differs="long long", index=Py_ssize_t)
+    cdef bint is_kind(self, long long number, long long[::1] rows, Py_ssize_t base, long long given) except -1
+    @cython.locals(mixed="unsigned long long", index=Py_ssize_t, mask=Py_ssize_t, at=Py_ssize_t)
+    cdef long long find_kind(self, long long[::1] rows, Py_ssize_t base, long long given) except -2
     @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
     cdef long long new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
     @cython.locals(size=Py_ssize_t, mask=Py_ssize_t, place=Py_ssize_t, mixed="unsigned long long", index=Py_ssize_t,
                    at=Py_ssize_t)
-    cdef void list_kind(self, Py_ssize_t number) except *
+    cdef int list_kind(self, Py_ssize_t number) except -1
     cdef unsigned long long mix(self, unsigned long long mixed, long long cell) noexcept
-    @cython.locals(at=Py_ssize_t, slots="long long[::1]", index=Py_ssize_t)
-    cpdef void drop(self, Py_ssize_t slot, bint known) except *
-    @cython.locals(at=Py_ssize_t, slots="long long[::1]", index=Py_ssize_t, identity="long long")
-    cdef void unlist(self, Py_ssize_t slot) except *
+    @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
+    cpdef int drop(self, Py_ssize_t slot, bint known) except -1
+    @cython.locals(at=Py_ssize_t, index=Py_ssize_t, identity="long long")
+    cdef int unlist(self, Py_ssize_t slot) except -1
     @cython.locals(time="long long", slot="long long")
     cdef long long next_slot(self) except -2
+    @cython.locals(time="long long", later="long long")
+    cpdef long long first_due(self)
+    @cython.locals(found="long long", slot="long long", at=Py_ssize_t, index=Py_ssize_t, place=Py_ssize_t)
+    cdef int touch_ahead(self) except -1
     @cython.locals(handed=Py_ssize_t, slot="long long")
-    cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except *
+    cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except -1
     @cython.locals(at=Py_ssize_t, due="long long", expiry="long long", shape=Shape, act=Act)
     cdef bint seal_slot(self, Py_ssize_t slot, long long now) except -1
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
     cdef bint wait(self, Py_ssize_t slot, Act act, long long expiry, long long now) except -1
     @cython.locals(place=Py_ssize_t)
-    cdef void put_off(self, Py_ssize_t slot, Act act) except *
+    cdef int put_off(self, Py_ssize_t slot, Act act) except -1
     @cython.locals(shape=Shape, act=Act, fits=bint)
     cpdef bint measure(self, Py_ssize_t slot, long long now) except -1
-    cdef void miss(self, Py_ssize_t slot, Shape shape, bint whole) except *
+    cdef int miss(self, Py_ssize_t slot, Shape shape, bint whole) except -1
     @cython.locals(mixed="unsigned long long", shape=Shape)
     cdef Shape shape_of(self, Py_ssize_t slot)
     @cython.locals(index=Py_ssize_t)
     cdef bint looks_like(self, Shape shape) except -1
-    @cython.locals(at=Py_ssize_t, cells="long long[::1]", places="long long[::1]", index=Py_ssize_t, row=Py_ssize_t,
+    @cython.locals(at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t,
                    start="long long", end="long long", to=Py_ssize_t, before=Py_ssize_t)
     cdef bint arrange(self, Py_ssize_t slot) except -1
-    @cython.locals(cells="long long[::1]", places="long long[::1]", look="long long[::1]", mixed="unsigned long long",
+    @cython.locals(mixed="unsigned long long",
                    at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
                    span="long long", parent="long long", link="long long", identity="long long", sequence="long long",
                    parent_is="long long", parent_as="long long", link_is="long long", identity_as="long long",
                    sequence_as="long long")
     cdef unsigned long long describe(self, Py_ssize_t count, bint announced)
     @cython.locals(index=Py_ssize_t)
-    cdef void settle_fates(self, Act act) except *
-    @cython.locals(planned=Planned)
-    cdef void count(self, Py_ssize_t slot, Act act, long long now) except *
-    cpdef void earn(self, long long credit) except *
-    @cython.locals(cells="long long[::1]", places="long long[::1]", sheet="long long[::1]", index=Py_ssize_t)
-    cdef void fill(self, Py_ssize_t slot, Act act) except *
+    cdef int settle_fates(self, Act act) except -1
+    @cython.locals(size=Py_ssize_t, planned=Planned, number=Py_ssize_t)
+    cdef int count(self, Py_ssize_t slot, Act act, long long now) except -1
+    @cython.locals(act=Act, planned=Planned)
+    cpdef int flush(self, long long now) except -1
+    @cython.locals(count=Py_ssize_t, number=Py_ssize_t, index=Py_ssize_t)
+    cdef int count_some(self, Act act, Planned planned, long long now) except -1
+    cpdef int earn(self, long long credit) except -1
+    @cython.locals(script=Script, index=Py_ssize_t)
+    cdef int fill(self, Py_ssize_t slot, Act act, long long[::1] sheet, Py_ssize_t start) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, planned=Planned)
     cdef Planned planned(self, Act act)
     cdef long long label(self, Act act, Py_ssize_t index) except? -1

@@ -17,11 +17,13 @@ What must stay true
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from exporter import record
-from exporter.join import Fingerprints, Gathering, Table, seed, trace_key
+from exporter.ground import Ground
+from exporter.join import Gathering, Table, mark_at, seed, trace_key
+from exporter.marks import Fingerprints
 from exporter.record import MISSING
 from exporter.script import Script
 from exporter.tally import Plan, Tally
@@ -36,9 +38,6 @@ VARYING: Final = (
 """The cells of a row that differ from one request to the next; the declared labels follow."""
 FIXED: Final = tuple(cell for cell in range(2, record.LABELS) if cell not in VARYING)
 """The others, but for the trace id: together with which cells there are, they make a *kind* of span."""
-PARENTS: Final = 5
-"""Cells that tell of one row of a shape how its ids stand to those of the others."""
-
 MOST_KINDS: Final = 8192
 MOST_SHAPES: Final = 8192
 MOST_PLANS: Final = 16_384
@@ -48,11 +47,14 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
+TOGETHER: Final = 256
+"""Requests that are counted at once, those with the same act and labels one value after the other."""
 MOST_CREDIT: Final = 200 * REHEARSAL
 SEED: Final = seed()
 ODD: Final = 0x9E3779B97F4A7C15
 MASK: Final = 0xFFFFFFFFFFFFFFFF
 NEVER: Final = 2**63 - 1
+NOTHING: Final = memoryview(array("q", [0]))
 ELSEWHERE: Final = -2
 """In place of a slot: the table has it."""
 
@@ -69,11 +71,11 @@ class Places:
     def find(self, key: int) -> int:
         """The place of a key, -1 where there is none."""
         key = key & MASK or 1
-        cells, mask = self.cells, self.mask
+        mask = self.mask
         at = self.home(key)
-        while cells[2 * at] != 0:
-            if cells[2 * at] == key:
-                return int(cells[2 * at + 1]) - 2
+        while self.cells[2 * at] != 0:
+            if self.cells[2 * at] == key:
+                return self.cells[2 * at + 1] - 2
             at = (at + 1) & mask
         return -1
 
@@ -83,42 +85,45 @@ class Places:
 
     def touch(self, key: int) -> int:
         """Bring near where a key would stand."""
-        return int(self.cells[2 * self.home(key & MASK or 1)]) & 1
+        return self.cells[2 * self.home(key & MASK or 1)] & 1
 
     def put(self, key: int, place: int) -> None:
         """Set the place of a key."""
         key = key & MASK or 1
-        cells, mask = self.cells, self.mask
+        mask = self.mask
         at = self.home(key)
-        while cells[2 * at] != 0 and cells[2 * at] != key:
+        while self.cells[2 * at] != 0 and self.cells[2 * at] != key:
             at = (at + 1) & mask
-        if cells[2 * at] == 0:
+        if self.cells[2 * at] == 0:
             self.count += 1
-        cells[2 * at] = key
-        cells[2 * at + 1] = place + 2
+        self.cells[2 * at] = key
+        self.cells[2 * at + 1] = place + 2
         if 2 * self.count > mask:
             self.grow()
 
     def remove(self, key: int) -> None:
         """Forget a key. What stands behind it moves up, so no search ends too early."""
         key = key & MASK or 1
-        cells, mask = self.cells, self.mask
+        mask = self.mask
         at = self.home(key)
-        while cells[2 * at] != key:
-            if cells[2 * at] == 0:
-                return
+        while self.cells[2 * at] != 0 and self.cells[2 * at] != key:
             at = (at + 1) & mask
-        self.count -= 1
-        hole = at
+        if self.cells[2 * at] == key:
+            self.count -= 1
+            self.close(at)
+
+    def close(self, hole: int) -> None:
+        """Fill a hole with what stands behind it and might be sought there."""
+        mask, at = self.mask, hole
         while True:
             at = (at + 1) & mask
-            if cells[2 * at] == 0:
+            if self.cells[2 * at] == 0:
                 break
-            if ((at - self.home(cells[2 * at])) & mask) >= ((at - hole) & mask):
-                cells[2 * hole] = cells[2 * at]
-                cells[2 * hole + 1] = cells[2 * at + 1]
+            if ((at - self.home(self.cells[2 * at])) & mask) >= ((at - hole) & mask):
+                self.cells[2 * hole] = self.cells[2 * at]
+                self.cells[2 * hole + 1] = self.cells[2 * at + 1]
                 hole = at
-        cells[2 * hole] = 0
+        self.cells[2 * hole] = 0
 
     def grow(self) -> None:
         """Twice the room."""
@@ -128,11 +133,14 @@ class Places:
         self.cells = memoryview(array("Q", bytes(32 * size)))
         for at in range(size):
             if old[2 * at] != 0:
-                self.put(old[2 * at], int(old[2 * at + 1]) - 2)
+                self.put(old[2 * at], old[2 * at + 1] - 2)
 
 
 class Queue:
-    """Pairs of a time and a place, by time. Mostly times come in their order: then nothing is sorted."""
+    """Pairs of a time and a slot, by time. Mostly times come in their order: then nothing is sorted.
+
+    A slot may be noted for another time later on; the time in its cell, `16 * slot`, is the one that counts.
+    """
 
     def __init__(self) -> None:
         self.ring = memoryview(array("q", bytes(16 * 1024)))
@@ -141,19 +149,18 @@ class Queue:
         self.heap = memoryview(array("q", bytes(16 * 1024)))
         self.size = 0
 
-    def push(self, time: int, place: int) -> None:
-        """Put a pair in."""
+    def push(self, time: int, place: int, slots: memoryview) -> None:
+        """Put a pair in; where there is no room, what no longer counts goes first."""
+        if self.tail - self.head == len(self.ring) // 2 or 2 * self.size == len(self.heap):
+            self.tidy(slots)
         mask = len(self.ring) // 2 - 1
         if self.tail != self.head and time < self.ring[2 * ((self.tail - 1) & mask)]:
             self.push_heap(time, place)
-            return
-        if self.tail - self.head > mask:
-            self.grow_ring()
-            mask = len(self.ring) // 2 - 1
-        at = 2 * (self.tail & mask)
-        self.ring[at] = time
-        self.ring[at + 1] = place
-        self.tail += 1
+        else:
+            at = 2 * (self.tail & mask)
+            self.ring[at] = time
+            self.ring[at + 1] = place
+            self.tail += 1
 
     def first(self) -> int:
         """The earliest time, or the largest number there is."""
@@ -165,12 +172,38 @@ class Queue:
         return time
 
     def pop(self) -> int:
-        """Take out the place with the earliest time."""
+        """Take out the slot with the earliest time."""
         at = 2 * (self.head & (len(self.ring) // 2 - 1))
         if self.size and (self.tail == self.head or self.heap[0] < self.ring[at]):
             return self.pop_heap()
         self.head += 1
-        return int(self.ring[at + 1])
+        return self.ring[at + 1]
+
+    def ahead(self, count: int) -> int:
+        """The slot that comes `count` later than the first in the ring, -1 where there is none."""
+        if self.head + count >= self.tail:
+            return -1
+        return self.ring[2 * ((self.head + count) & (len(self.ring) // 2 - 1)) + 1]
+
+    def tidy(self, slots: memoryview) -> None:
+        """Drop the pairs that no longer count, and have room."""
+        mask, tail = len(self.ring) // 2 - 1, self.head
+        for place in range(self.head, self.tail):
+            at, to = 2 * (place & mask), 2 * (tail & mask)
+            if slots[16 * self.ring[at + 1]] == self.ring[at]:
+                self.ring[to] = self.ring[at]
+                self.ring[to + 1] = self.ring[at + 1]
+                tail += 1
+        self.tail = tail
+        if 2 * (self.tail - self.head) > mask:
+            self.grow_ring()
+        size, self.size = self.size, 0
+        for place in range(size):
+            time, slot = self.heap[2 * place], self.heap[2 * place + 1]
+            if slots[16 * slot] == time:
+                self.push_heap(time, slot)
+        if 4 * self.size > len(self.heap):
+            self.heap = _grown(self.heap)
 
     def grow_ring(self) -> None:
         """Twice the room."""
@@ -184,10 +217,6 @@ class Queue:
 
     def push_heap(self, time: int, place: int) -> None:
         """A pair that comes before one which is there already."""
-        if 2 * self.size + 2 > len(self.heap):
-            old = self.heap
-            self.heap = memoryview(array("q", bytes(16 * len(old))))
-            self.heap[: len(old)] = old
         at = self.size
         self.size += 1
         heap = self.heap
@@ -218,16 +247,19 @@ class Queue:
             below = 2 * at + 1
         heap[2 * at] = time
         heap[2 * at + 1] = place
-        return int(found)
+        return found
 
 
 class Planned:
-    """A plan (`exporter.tally`) and the labels that it is for."""
+    """A plan (`exporter.tally`) and the labels that it is for, and who waits to be counted by it together."""
 
     def __init__(self, numbers: tuple[int, ...], plan: Plan, epoch: int) -> None:
         self.numbers = memoryview(array("q", numbers))
         self.plan = plan
         self.epoch = epoch
+        self.waiting = 0
+        self.last = -1
+        """Of those who wait, the last; each leads to the one before it."""
 
 
 class Act:
@@ -271,7 +303,7 @@ class Act:
         self.announced = announced
         """The row of the sheet that was counted as arrived when it entered a queue, or -1."""
         self.plans: dict[int, Planned] = {}
-        """By a hash of the labels; acts for the same boundaries share them."""
+        """By a hash of the labels."""
 
 
 class Shape:
@@ -316,30 +348,51 @@ class Express:
         self.defer = defer
         self.replay = defer is not None
         self.fingerprints: Fingerprints = table.fingerprints
+        self.marks = memoryview(array("Q", bytes(8 * 512)))
+        """Of the rows that are being received."""
         table.telling = True
         self.grace_ns = table.grace_ns
         self.max_age_ns = table.max_age_ns
         self.width = table.width
         self.varying = memoryview(array("q", [*VARYING, *range(record.LABELS, self.width)]))
+        self.runs = memoryview(array("q", _runs(self.varying)))
         self.fixed = memoryview(array("q", FIXED))
         self.stride = 1 + len(self.varying)
-        self.cells = memoryview(array("q", bytes(8 * self.stride * 256)))
+        self.row_ground = Ground(self.stride * 256)
+        self.cells = self.row_ground.view()
         self.free_rows = memoryview(array("q", range(0, 256 * self.stride, self.stride)))
         self.rows_free = 256
-        self.slots = memoryview(array("q", bytes(8 * 16 * 256)))
+        self.slot_ground = Ground(16 * 256)
+        self.slots = self.slot_ground.view()
         self.free_slots = memoryview(array("q", range(256)))
         self.slots_free = 256
         self.traces = Places()
         self.ids = Places()
-        self.queue = Queue()
+        self.soon = Queue()
+        self.later = Queue()
+        """Those who wait for more spans, and the jobs that wait in a queue and might be too old some day."""
+        self.near = 0
         self.kinds = memoryview(array("q", bytes(8 * (len(FIXED) + 1) * 64)))
         self.kinds_known = 0
+        self.guesses = memoryview(array("q", [-1]) * 64)
+        """The kinds of the rows that came last, by what tells most kinds apart."""
         self.kind_of = memoryview(array("q", bytes(8 * 4 * MOST_KINDS)))
         self.shapes: dict[int, Shape] = {}
-        self.plans: dict[tuple[str, ...], dict[int, Planned]] = {}
-        """By boundaries."""
+        self.sheets = memoryview(array("q", bytes(8 * TOGETHER)))
+        """Of requests that wait to be counted, one after the other."""
+        self.starts = memoryview(array("q", bytes(8 * TOGETHER)))
+        self.befores = memoryview(array("q", bytes(8 * TOGETHER)))
+        self.traffic = memoryview(array("q", bytes(8 * TOGETHER)))
+        """By request: where its sheet begins, who comes before it, where it was announced."""
+        self.some = memoryview(array("q", bytes(8 * TOGETHER)))
+        self.some_traffic = memoryview(array("q", bytes(8 * TOGETHER)))
+        """Of those that are counted together."""
+        self.uncounted = 0
+        self.written = 0
+        self.awaited: list[tuple[Act, Planned]] = []
+        """By whom some wait to be counted."""
         self.places = memoryview(array("q", bytes(8 * 8)))
-        self.look = memoryview(array("q", bytes(8 * (8 * (PARENTS + 1) + 1))))
+        self.look = memoryview(array("q", bytes(8 * (8 * 2 + 1))))
         self.looked = 0
         self.fates = memoryview(array("q", bytes(8 * len(FATES))))
         self.odd: list[int] = []
@@ -374,7 +427,7 @@ class Express:
             if not self.replay and end > now_ns + future_ns:
                 self.fates[3] += 1
                 continue
-            if not self.fingerprints.add_row(rows, base):
+            if not self.fingerprints.add(self.marks[index]):
                 self.fates[4] += 1
                 continue
             if end > self.newest_ns:
@@ -396,10 +449,14 @@ class Express:
     def touch(self, rows: memoryview, count: int) -> None:
         """Bring near what will be looked up. A look-up waits for memory; many at once wait together."""
         found = 0
+        if count > len(self.marks):
+            self.marks = memoryview(array("Q", bytes(16 * count)))
         for index in range(count):
             base = index * self.width
-            found += self.traces.touch(trace_key(rows[base], rows[base + 1]))
-            found += self.fingerprints.touch(rows, base)
+            self.marks[index] = mark_at(rows, base)
+            found ^= self.traces.touch(trace_key(rows[base], rows[base + 1]))
+            found ^= self.fingerprints.touch(self.marks[index])
+        self.near = found
 
     def take(self, rows: memoryview, base: int) -> bool:
         """Keep a row, or hand over what belongs to it; whether it was kept."""
@@ -434,22 +491,21 @@ class Express:
         self.slots_free -= 1
         slot = self.free_slots[self.slots_free]
         at = 16 * slot
-        slots = self.slots
-        slots[at + 1] = high
-        slots[at + 2] = low
-        slots[at + 3] = 0
-        slots[at + 4] = seen
-        slots[at + 5] = seen
-        slots[at + 7] = -1
+        self.slots[at + 1] = high
+        self.slots[at + 2] = low
+        self.slots[at + 3] = 0
+        self.slots[at + 4] = seen
+        self.slots[at + 5] = seen
+        self.slots[at + 7] = -1
         self.traces.put(key, slot)
         self.look_at(slot, seen + self.grace_ns)
         self.open += 1
-        return int(slot)
+        return slot
 
     def look_at(self, slot: int, due: int) -> None:
         """Look at a slot at some time, and not at the time that was noted before."""
         self.slots[16 * slot] = due
-        self.queue.push(due, slot)
+        self.soon.push(due, slot, self.slots)
 
     def store(self, slot: int, rows: memoryview, base: int, kind: int) -> None:
         """Copy what varies of a row."""
@@ -457,43 +513,57 @@ class Express:
             self.grow_rows()
         self.rows_free -= 1
         place = self.free_rows[self.rows_free]
-        cells, varying, at = self.cells, self.varying, 16 * slot
-        cells[place] = kind
-        for index in range(len(varying)):
-            cells[place + 1 + index] = rows[base + varying[index]]
-        slots = self.slots
-        slots[at + 8 + slots[at + 3]] = place
-        slots[at + 3] += 1
+        at = 16 * slot
+        self.cells[place] = kind
+        to = place + 1
+        for run in range(0, len(self.runs), 2):
+            first = base + self.runs[run]
+            for cell in range(first, first + self.runs[run + 1]):
+                self.cells[to] = rows[cell]
+                to += 1
+        self.slots[at + 8 + self.slots[at + 3]] = place
+        self.slots[at + 3] += 1
         seen = rows[base + 6]
-        if seen > slots[at + 4]:
-            slots[at + 4] = seen
-        if seen < slots[at + 5]:
-            slots[at + 5] = seen
-        if slots[at + 7] >= 0:  # what waited in a queue goes on
+        if seen > self.slots[at + 4]:
+            self.slots[at + 4] = seen
+        if seen < self.slots[at + 5]:
+            self.slots[at + 5] = seen
+        if self.slots[at + 7] >= 0:  # what waited in a queue goes on
             self.look_at(slot, seen + self.grace_ns)
         self.stored += 1
 
     def kind(self, rows: memoryview, base: int) -> int:
         """The number of the kind of a row, -1 where no more kinds are told apart."""
-        fixed, varying, kinds, size = self.fixed, self.varying, self.kinds, len(self.fixed)
         given = 0
-        for index in range(len(varying)):
-            given = given * 2 + (0 if rows[base + varying[index]] == MISSING else 1)
-        mixed = self.mix(17, given)
+        for index in range(len(self.varying)):
+            given = given * 2 + (rows[base + self.varying[index]] != MISSING)
+        guess = (rows[base + 7] * 31 + rows[base + 9]) & 63
+        number = self.guesses[guess]
+        if not self.is_kind(number, rows, base, given):
+            number = self.guesses[guess] = self.find_kind(rows, base, given)
+        return number
+
+    def is_kind(self, number: int, rows: memoryview, base: int, given: int) -> bool:
+        """Whether a row is of a kind."""
+        if number < 0:
+            return False
+        size = len(self.fixed)
+        place = number * (size + 1)
+        differs = self.kinds[place + size] ^ given
         for index in range(size):
-            mixed = self.mix(mixed, rows[base + fixed[index]])
+            differs |= self.kinds[place + index] ^ rows[base + self.fixed[index]]
+        return differs == 0
+
+    def find_kind(self, rows: memoryview, base: int, given: int) -> int:
+        """The number of the kind of a row in which the cells of `given` are."""
+        mixed = self.mix(17, given)
+        for index in range(len(self.fixed)):
+            mixed = self.mix(mixed, rows[base + self.fixed[index]])
         mask = len(self.kind_of) - 1
         at = mixed & mask
         while self.kind_of[at] != 0:
-            number = self.kind_of[at] - 1
-            place = number * (size + 1)
-            same = kinds[place + size] == given
-            index = 0
-            while same and index < size:
-                same = kinds[place + index] == rows[base + fixed[index]]
-                index += 1
-            if same:
-                return int(number)
+            if self.is_kind(self.kind_of[at] - 1, rows, base, given):
+                return self.kind_of[at] - 1
             at = (at + 1) & mask
         return self.new_kind(rows, base, given, at)
 
@@ -519,6 +589,7 @@ class Express:
         self.kinds = memoryview(array("q", bytes(8 * len(kinds))))
         self.kind_of = memoryview(array("q", bytes(8 * len(self.kind_of))))
         self.kinds_known = 0
+        self.guesses = memoryview(array("q", [-1]) * 64)
         self.shapes.clear()
         for place in self.waiting_rows():
             old = self.cells[place]
@@ -557,7 +628,9 @@ class Express:
     def grow_rows(self) -> None:
         """Twice the room for rows."""
         count = len(self.cells) // self.stride
-        self.cells = _grown(self.cells)
+        self.cells = NOTHING
+        self.row_ground.grow(2 * count * self.stride)
+        self.cells = self.row_ground.view()
         self.free_rows = memoryview(array("q", bytes(16 * count)))
         for index in range(count):
             self.free_rows[index] = (2 * count - 1 - index) * self.stride
@@ -566,7 +639,9 @@ class Express:
     def grow_slots(self) -> None:
         """Twice the room for traces."""
         count = len(self.slots) // 16
-        self.slots = _grown(self.slots)
+        self.slots = NOTHING
+        self.slot_ground.grow(32 * count)
+        self.slots = self.slot_ground.view()
         self.free_slots = memoryview(array("q", bytes(16 * count)))
         for index in range(count):
             self.free_slots[index] = 2 * count - 1 - index
@@ -601,20 +676,30 @@ class Express:
             self.table.add(row)
         if announced >= 0:
             self.table.gatherings[key].waiting.add(rows[announced][2])
+            self.tally.remember((rows[0][0], rows[0][1]), self.slots[16 * slot + 6])
         return key
 
     def hand_over_all(self) -> None:
         """Give everything to the table."""
-        while self.queue.first() != NEVER:
+        while self.first_due() != NEVER:
             slot = self.next_slot()
             if slot >= 0:
                 self.hand_over(slot)
 
     def next_slot(self) -> int:
         """The slot that is to be looked at next; -1 where that was noted for another time since."""
-        time = self.queue.first()
-        slot = self.queue.pop()
-        return int(slot) if self.slots[16 * slot] == time else -1
+        time = self.soon.first()
+        if time <= self.later.first():
+            slot = self.soon.pop()
+        else:
+            time = self.later.first()
+            slot = self.later.pop()
+        return slot if self.slots[16 * slot] == time else -1
+
+    def first_due(self) -> int:
+        """When the next slot is to be looked at; the largest number there is where there is none."""
+        time, later = self.soon.first(), self.later.first()
+        return time if time <= later else later
 
     def forget(self) -> None:
         """Note which traces and ids the table has done with."""
@@ -642,26 +727,26 @@ class Express:
 
     def drop(self, slot: int, known: bool) -> None:
         """Free a slot and its rows; `known`: its trace and ids still lead to it."""
-        at, slots = 16 * slot, self.slots
+        at = 16 * slot
         if known:
             self.unlist(slot)
-        for index in range(slots[at + 3]):
-            self.free_rows[self.rows_free] = slots[at + 8 + index]
+        for index in range(self.slots[at + 3]):
+            self.free_rows[self.rows_free] = self.slots[at + 8 + index]
             self.rows_free += 1
-        slots[at] = NEVER
+        self.slots[at] = NEVER
         self.free_slots[self.slots_free] = slot
         self.slots_free += 1
 
     def unlist(self, slot: int) -> None:
         """Let its trace and ids lead to a slot no more."""
-        at, slots = 16 * slot, self.slots
-        self.traces.remove(trace_key(slots[at + 1], slots[at + 2]))
-        for index in range(slots[at + 3]):
-            identity = self.cells[slots[at + 8 + index] + 7]
+        at = 16 * slot
+        self.traces.remove(trace_key(self.slots[at + 1], self.slots[at + 2]))
+        for index in range(self.slots[at + 3]):
+            identity = self.cells[self.slots[at + 8 + index] + 7]
             if identity != MISSING:
                 self.ids.remove(identity)
         self.open -= 1
-        self.stored -= slots[at + 3]
+        self.stored -= self.slots[at + 3]
 
     # Out.
 
@@ -671,14 +756,28 @@ class Express:
         Hands over up to `most`; whether there are more.
         """
         handed = 0
-        while self.queue.first() <= until:
-            if handed >= most:
-                return True
+        while handed < most and self.first_due() <= until:
+            self.touch_ahead()
             slot = self.next_slot()
             if slot >= 0 and not self.seal_slot(slot, now):
                 self.hand_over(slot)
                 handed += 1
-        return False
+        self.flush(now)
+        return self.first_due() <= until
+
+    def touch_ahead(self) -> None:
+        """Bring near what will be looked at in a moment: a slot, and the rows of one that is nearer already."""
+        found, slot = 0, self.soon.ahead(16)
+        if slot >= 0:
+            found = self.slots[16 * slot] ^ self.slots[16 * slot + 8]
+        slot = self.soon.ahead(8)
+        if slot >= 0:
+            at = 16 * slot
+            found ^= self.traces.touch(trace_key(self.slots[at + 1], self.slots[at + 2]))
+            for index in range(self.slots[at + 3]):
+                place = self.slots[at + 8 + index]
+                found ^= self.cells[place] ^ self.cells[place + 8] ^ self.cells[place + 16]
+        self.near = found
 
     def seal_slot(self, slot: int, now: int) -> bool:
         """Count, defer or keep waiting what is in a slot; False where the table must see to it."""
@@ -727,9 +826,12 @@ class Express:
             for index in range(self.slots[at + 3]):
                 if self.slots[at + 8 + index] == self.places[act.first]:
                     self.slots[at + 7] = index
-            self.fill(slot, act)
-            self.tally.announce(self.planned(act).plan, act.sheet, act.weight, now, act.in_windows)
-        self.look_at(slot, expiry)
+            self.fill(slot, act, act.sheet, 0)
+            self.slots[at + 6] = self.tally.announce(
+                self.planned(act).plan, act.sheet, act.weight, now, act.in_windows
+            )  # fmt: skip
+        self.slots[at] = expiry
+        self.later.push(expiry, slot, self.slots)
         return True
 
     def put_off(self, slot: int, act: Act) -> None:
@@ -792,56 +894,54 @@ class Express:
 
     def arrange(self, slot: int) -> bool:
         """Sort the rows of a slot by start and end; False where that does not tell them apart."""
-        at, cells, places = 16 * slot, self.cells, self.places
+        at = 16 * slot
         for index in range(self.slots[at + 3]):
             row = self.slots[at + 8 + index]
-            start, end = cells[row + 1], cells[row + 2]
+            start, end = self.cells[row + 1], self.cells[row + 2]
             to = index
             while to > 0:
-                before = places[to - 1]
-                if cells[before + 1] < start or (cells[before + 1] == start and cells[before + 2] < end):
+                before = self.places[to - 1]
+                if self.cells[before + 1] < start or (self.cells[before + 1] == start and self.cells[before + 2] < end):
                     break
-                if cells[before + 1] == start and cells[before + 2] == end:
+                if self.cells[before + 1] == start and self.cells[before + 2] == end:
                     return False
-                places[to] = before
+                self.places[to] = before
                 to -= 1
-            places[to] = row
+            self.places[to] = row
         return True
 
     def describe(self, count: int, announced: bool) -> int:
         """Write the shape of the rows in `places` into `look`; a hash of it."""
-        cells, places, look = self.cells, self.places, self.look
-        look[0] = mixed = 1 if announced else 0
+        self.look[0] = mixed = 1 if announced else 0
         at = 1
         for index in range(count):
-            row = places[index]
-            span, parent, link = cells[row + 4], cells[row + 5], cells[row + 6]
-            identity, sequence = cells[row + 7], cells[row + 8]
+            row = self.places[index]
+            span, parent, link = self.cells[row + 4], self.cells[row + 5], self.cells[row + 6]
+            identity, sequence = self.cells[row + 7], self.cells[row + 8]
             parent_is = parent_as = link_is = identity_as = sequence_as = -1
             for other in range(count):
-                beside = places[other]
-                if parent != 0 and cells[beside + 4] == parent and parent_is < 0:
+                beside = self.places[other]
+                if parent != 0 and self.cells[beside + 4] == parent and parent_is < 0:
                     parent_is = other
-                if link != MISSING and cells[beside + 4] == link and link_is < 0:
+                if link != MISSING and self.cells[beside + 4] == link and link_is < 0:
                     link_is = other
-                if cells[beside + 5] == parent and parent_as < 0:
+                if self.cells[beside + 5] == parent and parent_as < 0:
                     parent_as = other
-                if cells[beside + 7] == identity and identity_as < 0:
+                if self.cells[beside + 7] == identity and identity_as < 0:
                     identity_as = other
-                if cells[beside + 8] == sequence and sequence_as < 0:
+                if self.cells[beside + 8] == sequence and sequence_as < 0:
                     sequence_as = other
-                if other != index and cells[beside + 4] == span:
+                if other != index and self.cells[beside + 4] == span:
                     self.looked = 0  # two spans of one id
                     return 0
-            look[at] = cells[row]
-            look[at + 1] = parent_is + 100 * (1 if parent == 0 else 0)
-            look[at + 2] = parent_as
-            look[at + 3] = link_is
-            look[at + 4] = identity_as
-            look[at + 5] = sequence_as
-            for cell in range(at, at + 6):
-                mixed = self.mix(mixed, look[cell])
-            at += 6
+            self.look[at] = self.cells[row]
+            if parent == 0:
+                parent_is = 9
+            self.look[at + 1] = (
+                (parent_is + 1) << 16 | parent_as << 12 | (link_is + 1) << 8 | identity_as << 4 | sequence_as
+            )
+            mixed = self.mix(self.mix(mixed, self.look[at]), self.look[at + 1])
+            at += 2
         self.looked = at
         return mixed
 
@@ -853,29 +953,64 @@ class Express:
             self.fates[index] += act.fates[index]
 
     def count(self, slot: int, act: Act, now: int) -> None:
-        """Have a request counted."""
+        """Have a request counted, together with others."""
         self.earn(1)
-        self.fill(slot, act)
+        size = len(act.sheet)
+        while self.written + size > len(self.sheets):
+            self.sheets = _grown(self.sheets)
         planned = self.planned(act)
-        self.tally.count_sheet(
-            planned.plan, act.sheet, act.weight, now, act.in_windows, act.joined, act.unmatched, act.negative,
-            act.announced,
+        number = self.uncounted
+        self.fill(slot, act, self.sheets, self.written)
+        self.starts[number] = self.written
+        self.traffic[number] = self.slots[16 * slot + 6]
+        self.befores[number] = planned.last
+        self.written += size
+        self.uncounted += 1
+        if planned.waiting == 0:
+            self.awaited.append((act, planned))
+        planned.last = number
+        planned.waiting += 1
+        if self.uncounted == TOGETHER:
+            self.flush(now)
+
+    def flush(self, now: int) -> None:
+        """Count those that wait."""
+        for act, planned in self.awaited:
+            self.count_some(act, planned, now)
+        self.awaited = []
+        self.uncounted = self.written = 0
+
+    def count_some(self, act: Act, planned: Planned, now: int) -> None:
+        """Count those that wait for the same."""
+        count, number = planned.waiting, planned.last
+        planned.waiting, planned.last = 0, -1
+        for index in range(count - 1, -1, -1):
+            self.some[index] = self.starts[number]
+            self.some_traffic[index] = self.traffic[number]
+            number = self.befores[number]
+        self.tally.count_sheets(
+            planned.plan, self.sheets, self.some, count, act.weight, now, act.in_windows, act.joined, act.unmatched,
+            act.negative, act.announced, self.some_traffic,
         )  # fmt: skip
 
     def earn(self, credit: int) -> None:
         """Gain credit for rehearsals."""
         self.credit = min(self.credit + credit, MOST_CREDIT)
 
-    def fill(self, slot: int, act: Act) -> None:
-        """Fill in the sheet of a request."""
-        cells, places, sheet = self.cells, self.places, act.sheet
+    def fill(self, slot: int, act: Act, sheet: memoryview, start: int) -> None:
+        """Write the sheet of a request."""
+        script = act.script
+        for index in range(len(act.sheet)):
+            sheet[start + index] = act.sheet[index]
         for index in range(0, 2 * act.stored, 2):
-            sheet[act.stores[index]] = act.script.value(act.stores[index + 1])
+            sheet[start + act.stores[index]] = script.registers[act.stores[index + 1]]
         for index in range(0, 3 * act.copied, 3):
             if act.copies[index + 1] < 0:
-                sheet[act.copies[index]] = self.slots[16 * slot + 1 + act.copies[index + 2]]
+                sheet[start + act.copies[index]] = self.slots[16 * slot + 1 + act.copies[index + 2]]
             else:
-                sheet[act.copies[index]] = cells[places[act.copies[index + 1]] + act.copies[index + 2]]
+                sheet[start + act.copies[index]] = self.cells[
+                    self.places[act.copies[index + 1]] + act.copies[index + 2]
+                ]
 
     def planned(self, act: Act) -> Planned:
         """The plan for the labels of the rows in `places`."""
@@ -895,7 +1030,7 @@ class Express:
         """The number of one of the labels."""
         if act.labels[2 * index] < 0:
             return MISSING
-        return int(self.cells[self.places[act.labels[2 * index]] + act.labels[2 * index + 1]])
+        return self.cells[self.places[act.labels[2 * index]] + act.labels[2 * index + 1]]
 
     def fits(self, act: Act, planned: Planned) -> bool:
         """Whether a plan is for the labels of the rows in `places`."""
@@ -906,7 +1041,7 @@ class Express:
 
     def give_oldest(self, due: int) -> Gathering | None:
         """Hand over the trace that waits longest, if it is looked at before `due`."""
-        while self.queue.first() < due:
+        while self.first_due() < due:
             slot = self.next_slot()
             if slot >= 0:
                 return self.table.gatherings[self.hand_over(slot)]
@@ -918,6 +1053,17 @@ class Express:
             if self.fates[number]:
                 count, self.fates[number] = self.fates[number], 0
                 yield name, count
+
+
+def _runs(cells: Iterable[int]) -> list[int]:
+    """The first of each run of neighbours, and how long it is."""
+    runs: list[int] = []
+    for cell in cells:
+        if runs and cell == runs[-2] + runs[-1]:
+            runs[-1] += 1
+        else:
+            runs += [cell, 1]
+    return runs
 
 
 def _grown(cells: memoryview) -> memoryview:

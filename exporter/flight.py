@@ -18,8 +18,9 @@ from typing import Final, NamedTuple
 
 from exporter import record
 from exporter.histogram import slot_of_ns
-from exporter.join import MAX_GATEWAYS, Fingerprints, mark_of
+from exporter.join import MAX_GATEWAYS, mark_of
 from exporter.logs import flight_key
+from exporter.marks import Fingerprints
 from exporter.profile import RECORDS
 from exporter.record import ENDING, MISSING, STARTED
 from exporter.tree import Row
@@ -147,7 +148,7 @@ class Flights:
         self.flights: dict[int, Flight] = {}
         self.of_identity: dict[int, dict[int, Flight]] = {}
         """By request id, those with it, by their numbers."""
-        self.settled = Fingerprints()
+        self.settled = Fingerprints(kept=2)
         self.recent: deque[Flight] = deque()
         """Settled ones whose end no window has reached."""
         self.healed: Counter[str] = Counter()

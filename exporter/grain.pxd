@@ -23,7 +23,7 @@ cdef class Sums:
     cdef long long[::1] amounts
     cdef dict beyond
 
-    @cython.locals(keys="long long[::1]", mask=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t place(self, long long key) except -1
     @cython.locals(at=Py_ssize_t, total="long long")
     cdef int add(self, long long key, long long amount) except -1
@@ -118,6 +118,8 @@ cdef class Grain:
     cdef public dict beyond
 
     cdef int add(self, long long key, long long amount) except -1
+    @cython.locals(index=Py_ssize_t)
+    cdef int add_slots(self, long long first, long long[::1] slots, Py_ssize_t count) except -1
     cpdef void add_large(self, long long key, amount) except *
     cpdef Py_ssize_t loose(self) except -1
     @cython.locals(sums=Sums, packer=Packer, run=Run, count=Py_ssize_t, sorted_count=Py_ssize_t)

@@ -52,10 +52,9 @@ class Sums:
 
     def place(self, key: int) -> int:
         """Where a key stands, or would."""
-        keys = self.keys
         mask = self.mask
         at = (key + (key >> SLOT_BITS) * 37) & mask
-        while keys[at] != key and keys[at] != -1:
+        while self.keys[at] != key and self.keys[at] != -1:
             at = (at + 1) & mask
         return at
 
@@ -432,6 +431,11 @@ class Grain:
             if self.sums is None:
                 self.sums = Sums()
             self.sums.add(key, amount)
+
+    def add_slots(self, first: int, slots: memoryview, count: int) -> None:
+        """Count one UNIT under the key `first` plus a slot, for each of so many slots."""
+        for index in range(count):
+            self.add(first + slots[index], UNIT)
 
     def add_large(self, key: int, amount: int) -> None:
         """Count an amount of any size."""

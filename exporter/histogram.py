@@ -126,6 +126,16 @@ def own_slot(duration_ns: int) -> int:
     return (shift << OWN_HALF_BITS) + (value >> shift)
 
 
+def own_slots(durations_ns: memoryview, slots: memoryview, count: int) -> int:
+    """The slots of so many durations; the longest of these."""
+    longest = durations_ns[0]
+    for index in range(count):
+        slots[index] = own_slot(durations_ns[index])
+        if durations_ns[index] > longest:
+            longest = durations_ns[index]
+    return longest
+
+
 def reading_ns(slot: int) -> int:
     """What a percentile in this slot reads, in ns."""
     return LAYOUT.highest_equivalent(slot) * 1000

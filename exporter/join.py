@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from exporter import record
+from exporter.marks import Fingerprints
 from exporter.record import MISSING
 from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.vocabulary import FATES
@@ -40,6 +41,8 @@ CLOCKS_APART_NS: Final = 100_000_000
 """How far the clocks of two gateways may differ for one to be seen inside the other."""
 MAX_GATEWAYS: Final = 16
 """Log records of one request id that are looked at for one being inside another."""
+KEPT_TURNS: Final = 6
+"""For how many turns of the marks duplicates are known: the last, which goes on, and five before it."""
 NEVER: Final = 2**63 - 1
 MASK: Final = 2**64 - 1
 ODD: Final = 0x9E3779B97F4A7C15
@@ -76,85 +79,6 @@ class Front(Protocol):
         ...
 
 
-class Marks:
-    """A set of 64-bit numbers other than 0 in an open table: 8 to 32 bytes each, where a `set` takes 60 or more."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.limit = 512
-        self.mask = 1023
-        self.table = memoryview(array("Q", bytes(8 * 1024)))
-
-    def __contains__(self, mark: int) -> bool:
-        return self.table[self.place(mark)] == mark
-
-    def put(self, mark: int) -> bool:
-        """Put a number in; whether it was not there."""
-        place = self.place(mark)
-        if self.table[place] == mark:
-            return False
-        self.table[place] = mark
-        self.count += 1
-        if self.count > self.limit:
-            self.grow()
-        return True
-
-    def near(self, mark: int) -> int:
-        """What stands where the number would if nothing were in its way."""
-        return int(self.table[(mark >> 20) & self.mask])
-
-    def place(self, mark: int) -> int:
-        """Where the number stands, or would."""
-        at = (mark >> 20) & self.mask
-        while self.table[at] != 0 and self.table[at] != mark:
-            at = (at + 1) & self.mask
-        return at
-
-    def grow(self) -> None:
-        """Twice the room."""
-        marks = self.table
-        self.limit *= 2
-        self.mask = 2 * self.mask + 1
-        self.table = memoryview(array("Q", bytes(8 * (self.mask + 1))))
-        for mark in marks:
-            if mark:
-                self.table[self.place(mark)] = mark
-
-
-class Fingerprints:
-    """The spans of the last while, by 64-bit hashes, in two halves of which the older is dropped in turn.
-
-    Among ten million spans the chance that any two share a hash is about 1 in 400,000.
-    """
-
-    def __init__(self) -> None:
-        self.young = Marks()
-        self.old = Marks()
-
-    def add(self, mark: int) -> bool:
-        """Whether the mark is new."""
-        return mark not in self.old and self.young.put(mark)
-
-    def add_row(self, rows: memoryview, base: int) -> bool:
-        """Whether the span of the row that begins at `base` is new."""
-        mark = mark_at(rows, base)
-        if self.old.table[self.old.place(mark)] == mark:
-            return False
-        return self.young.put(mark)
-
-    def touch(self, rows: memoryview, base: int) -> int:
-        """Bring near where the span of a row would stand."""
-        mark = mark_at(rows, base)
-        return (self.young.near(mark) + self.old.near(mark)) & 1
-
-    def __contains__(self, mark: int) -> bool:
-        return mark in self.young or mark in self.old
-
-    def turn(self) -> None:
-        """Forget the older half."""
-        self.old, self.young = self.young, Marks()
-
-
 class Table:
     """The join table. Times are in the unit of the rows' SEEN: nanoseconds of arrival, or of the event in a replay."""
 
@@ -171,7 +95,7 @@ class Table:
         """Traces in which an id was met, for those met in several."""
         self.heap: list[tuple[int, int, Gathering]] = []
         self.pushes = 0
-        self.fingerprints = Fingerprints()
+        self.fingerprints = Fingerprints(KEPT_TURNS)
         self.fates: Counter[str] = Counter()
         self.open = 0
         """Traces, or groups of traces, that wait."""
@@ -482,8 +406,9 @@ def told_twice(span: Sequence[int], log: Sequence[int]) -> list[int]:
 
 
 def mark_of(key: int) -> int:
-    """A signed number as a mark of `Fingerprints`."""
-    return key & MASK
+    """A signed number as a mark of `Fingerprints`, where all bits of a mark hang on all bits of a number."""
+    mark = ((key & MASK) ^ SEED) * ODD & MASK
+    return mark ^ mark >> 29
 
 
 def trace_key(high: int, low: int) -> int:

@@ -1,6 +1,7 @@
 # Types for the compiled build; pattern.py is the program.
 cimport cython
-from exporter.account cimport Additions, Cells, Sums
+from exporter.account cimport Cells, Sums
+from exporter.window cimport Moment
 
 cdef long long NEVER
 cdef long long BEYOND
@@ -27,6 +28,7 @@ cdef long long IS_SINGLE
 cdef long long HAS_VALUE
 cdef Py_ssize_t ANSWER
 cdef Py_ssize_t RANK
+cdef Py_ssize_t COMMON
 cdef unsigned long long PATTERN_ODD
 cdef unsigned long long PATTERN_MASK
 
@@ -108,18 +110,24 @@ cdef class Panel:
     cdef public long long[::1] questions
     cdef public long long[::1] answers
     cdef public long long[::1] found
-    cdef public long long[::1] sheet
+    cdef public long long[::1] sheet, common
+    cdef public Py_ssize_t start
 
     @cython.locals(at=Py_ssize_t, question=Py_ssize_t, count=Py_ssize_t)
-    cpdef int answer(self, long long[::1] sheet) except -1
+    cpdef int answer(self, long long[::1] sheet, Py_ssize_t start) except -1
     @cython.locals(known=cython.longlong, least=cython.longlong, most=cython.longlong, place=Py_ssize_t,
                    base=Py_ssize_t, value=cython.longlong, error=cython.longlong, at=Py_ssize_t)
     cdef int _answer(self, Py_ssize_t question, long long metric, Py_ssize_t start, Py_ssize_t count) except -1
+    cpdef bint judges(self, Py_ssize_t row) except -1
     cpdef int enter(self, Py_ssize_t row) except -1
-    @cython.locals(base=Py_ssize_t, at=Py_ssize_t, start=Py_ssize_t, end=Py_ssize_t, value=cython.longlong,
-                   error=cython.longlong, least=cython.longlong, most=cython.longlong, place=cython.longlong)
-    cpdef int rank(self, Py_ssize_t row, long long metric, long long slot, long long weight,
-                   Additions additions) except -1
+    @cython.locals(rank=Py_ssize_t, at=Py_ssize_t, highest=Py_ssize_t, index=Py_ssize_t, base=Py_ssize_t,
+                   place=Py_ssize_t)
+    cpdef int rank(
+        self, Py_ssize_t row, long long metric, long long[::1] sheets, long long[::1] starts, Py_ssize_t first,
+        Py_ssize_t stop, long long[::1] slots, long long weight, Moment moment) except -1
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, value=cython.longlong, error=cython.longlong,
+                   least=cython.longlong, most=cython.longlong)
+    cdef Py_ssize_t place(self, Py_ssize_t at, long long metric, long long[::1] sheets, Py_ssize_t base) except -1
     @cython.locals(group=Group, code="long long[::1]", base=Py_ssize_t, inside=cython.longlong,
                    outcome=cython.longlong, limited=bint, first=Py_ssize_t, dimension=Py_ssize_t, start=Py_ssize_t,
                    end=Py_ssize_t, at=Py_ssize_t, known=cython.longlong, least=cython.longlong, most=cython.longlong,

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from exporter.account import Additions, Cells, Sums, zeros
+from exporter.account import Cells, Sums, zeros
 from exporter.judge import Judgement, judge
 from exporter.measure import Interval, Measured
 from exporter.record import MISSING
@@ -32,6 +32,7 @@ from exporter.sheet import (
     TTFT_ERROR,
     WIDTH,
 )
+from exporter.window import Moment
 from slo_rules.slo import SLO, Schedule
 from slo_rules.vocabulary import METRICS, OUTCOMES
 
@@ -61,6 +62,8 @@ ANSWER: Final = 3
 """Cells of an answer: what is known, the least that the longest value surely is, the most that any may be."""
 RANK: Final = 6
 """Cells of a rank in a program: metric, first and last threshold, numbers of window series, schedule or -1."""
+COMMON: Final = 256
+"""Places among thresholds below it are counted for many values together."""
 # Cells of a pattern: weight, output tokens (a pair), and the newest request: its place in time, ids, end.
 WEIGHTS, OUTPUTS, NEWEST, NEWEST_IDS = 0, 1, 3, 4
 PATTERN_CELLS: Final = 8
@@ -434,10 +437,13 @@ class Panel:
         self.found = zeros(len(self.groups) + 1)
         """Of the last request, the pattern in each of the groups."""
         self.sheet = zeros(1)
+        self.start = 0
+        self.common = zeros(COMMON)
 
-    def answer(self, sheet: memoryview) -> None:
-        """Look at a request: find what its patterns are made of."""
+    def answer(self, sheet: memoryview, start: int) -> None:
+        """Look at the request whose first cell is at `start`: find what its patterns are made of."""
         self.sheet = sheet
+        self.start = start
         at = 0
         for question in range(self.question_count):
             count = self.questions[at + 1]
@@ -447,7 +453,7 @@ class Panel:
     def _answer(self, question: int, metric: int, start: int, count: int) -> None:
         known, least, most = (0 if count else IS_UNKNOWN), -1, -1
         for place in range(start, start + count):
-            base = self.questions[place] * WIDTH
+            base = self.start + self.questions[place] * WIDTH
             error = 0
             if metric == OF_TPOT:
                 if not self.sheet[base + TPOT_APPLIES]:
@@ -485,42 +491,71 @@ class Panel:
         self.answers[at + 1] = least
         self.answers[at + 2] = most
 
+    def judges(self, row: int) -> bool:
+        """Whether anything is judged at a row."""
+        return self.group_at[row] < self.group_at[row + 1]
+
     def enter(self, row: int) -> None:
         """Go on with one of the rows."""
         if self.scheduled:
-            self.inside = self.selection.inside(self.sheet[row * WIDTH + ARRIVED])
+            self.inside = self.selection.inside(self.sheet[self.start + row * WIDTH + ARRIVED])
 
-    def rank(self, row: int, metric: int, slot: int, weight: int, additions: Additions) -> None:
-        """Enter a sample of a metric into the percentiles of the objectives at the boundary of a row."""
-        base = row * WIDTH
-        for at in range(RANK * self.rank_at[row], RANK * self.rank_at[row + 1], RANK):
-            if self.ranks[at] != metric or (self.ranks[at + 5] >= 0 and not self.inside[self.ranks[at + 5]]):
+    def rank(
+        self, row: int, metric: int, sheets: memoryview, starts: memoryview, first: int, stop: int, slots: memoryview,
+        weight: int, moment: Moment,
+    ) -> None:  # fmt: skip
+        """Enter the samples of a metric into the percentiles of the objectives at the boundary of a row.
+
+        Of the requests from `first` to `stop`, whose cells begin at `starts`; `slots`: those of the layout.
+        """
+        for rank in range(self.rank_at[row], self.rank_at[row + 1]):
+            at = RANK * rank
+            if self.ranks[at] != metric:
                 continue
-            start, end = self.ranks[at + 1], self.ranks[at + 2]
-            error = 0
-            if metric == OF_TTFT:
-                value = self.sheet[base + TTFT]
-                error = self.sheet[base + TTFT_ERROR]
-            elif metric == OF_COMPLETION:
-                value = self.sheet[base + COMPLETION]
-                error = self.sheet[base + COMPLETION_ERROR]
-            else:
-                value = self.sheet[base + TPOT]
-            least, most = 0, end - start
-            if error != MISSING:
-                least = self.thresholds.below(start, end, value - error)
-                if error == 0:
-                    most = least
-                elif value < BEYOND and error < BEYOND:
-                    most = self.thresholds.below(start, end, value + error)
-            place = least if most == least else (most + 1) * (end - start + 1) + least
-            additions.put(self.ranks[at + 3], place, weight)
-            additions.put(self.ranks[at + 4], slot, weight)
+            highest = -1
+            for index in range(first, stop):
+                base = starts[index] + row * WIDTH
+                if self.ranks[at + 5] >= 0 and not self.selection.inside(sheets[base + ARRIVED])[self.ranks[at + 5]]:
+                    continue
+                place = self.place(at, metric, sheets, base)
+                if place < COMMON:
+                    self.common[place] += weight
+                    highest = max(highest, place)
+                else:
+                    moment.add(self.ranks[at + 3], place, weight)
+                if self.ranks[at + 5] >= 0:
+                    moment.add(self.ranks[at + 4], slots[index - first], weight)
+            for place in range(highest + 1):
+                moment.add(self.ranks[at + 3], place, self.common[place])
+                self.common[place] = 0
+            if self.ranks[at + 5] < 0:
+                moment.add_slots(self.ranks[at + 4], slots, stop - first, weight)
+
+    def place(self, at: int, metric: int, sheets: memoryview, base: int) -> int:
+        """Where the value of a metric lies among the thresholds of a rank."""
+        start, end = self.ranks[at + 1], self.ranks[at + 2]
+        error = 0
+        if metric == OF_TTFT:
+            value = sheets[base + TTFT]
+            error = sheets[base + TTFT_ERROR]
+        elif metric == OF_COMPLETION:
+            value = sheets[base + COMPLETION]
+            error = sheets[base + COMPLETION_ERROR]
+        else:
+            value = sheets[base + TPOT]
+        least, most = 0, end - start
+        if error != MISSING:
+            least = self.thresholds.below(start, end, value - error)
+            if error == 0:
+                most = least
+            elif value < BEYOND and error < BEYOND:
+                most = self.thresholds.below(start, end, value + error)
+        return least if most == least else (most + 1) * (end - start + 1) + least
 
     def pattern(self, place: int, row: int) -> int:
         """The pattern of the request in the group at a place; -1 where it is new, its code then stands in the group."""
         group = self.groups[place]
-        code, base, inside = group.code, row * WIDTH, 0
+        code, base, inside = group.code, self.start + row * WIDTH, 0
         outcome = self.sheet[base + OUTCOME]
         code[0] = outcome
         if self.scheduled:
@@ -544,7 +579,7 @@ class Panel:
     def judge(self, place: int, row: int) -> int:
         """Judge a request whose pattern is new; the number of the pattern."""
         group = self.groups[place]
-        rows = measured(self.sheet, self.boundaries)
+        rows = measured(self.sheet[self.start :], self.boundaries)
         return group.learn(tuple(judge(slo, rows[row], rows) for slo in group.slos))
 
     def judgements(self, row: int) -> Iterator[tuple[str, Judgement]]:

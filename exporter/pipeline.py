@@ -68,8 +68,9 @@ class Pipeline:
 
     def __init__(
         self, settings: Settings, profiles: Sequence[SourceProfile], slos: Sequence[SLO], *,
-        replay: bool = False, lateness_ns: int = REPLAY_LATENESS_NS, sealed: Sealed | None = None,
+        replay: bool = False, lateness_ns: int = REPLAY_LATENESS_NS, sealed: Sealed | None = None, reports: bool = True,
     ) -> None:  # fmt: skip
+        """`reports`: whether `report` will be asked for, for which more is kept than for metrics."""
         self.replay = replay
         self.lateness_ns = lateness_ns
         self.sealed = sealed
@@ -78,7 +79,7 @@ class Pipeline:
         """What became of the log records."""
         self.records_received: Counter[str] = Counter()
         self._configure(settings, profiles)
-        self.tally = Tally(settings, slos, self.strings)
+        self.tally = Tally(settings, slos, self.strings, since_start=reports)
         self.table = Table(
             self.recogniser.width,
             grace_ns=lateness_ns if replay else settings.join.grace_ns,
@@ -102,7 +103,7 @@ class Pipeline:
         self.newest_ns = 0
         self.oldest_ns: int | None = None
         self.now_ns = 0
-        self.turned_ns = 0
+        self.turned_ns = self.marked_ns = 0
         self.settled_ns = 0
         self._new_express()
 
@@ -349,10 +350,14 @@ class Pipeline:
         self._turn(now_ns, self.settings.join.max_age_ns + self.settings.join.grace_ns)
 
     def _turn(self, now_ns: int, age_ns: int) -> None:
-        """Forget, in halves, the marks of duplicates and the texts of rows, which may be `age_ns` old."""
+        """Forget, bit by bit, the marks of duplicates, and in halves the texts of rows, which may be `age_ns` old."""
+        fingerprints = self.table.fingerprints
+        fingerprints.sweep()
+        if now_ns - self.marked_ns > (REMEMBER_NS + age_ns * self.replay) // (fingerprints.kept - 1):
+            self.marked_ns = now_ns
+            fingerprints.turn()
         if now_ns - self.turned_ns > REMEMBER_NS + age_ns:
             self.turned_ns = now_ns
-            self.table.fingerprints.turn()
             self.tally.flights.settled.turn()
             self.strings.turn()
             self.recogniser.forget()
@@ -376,9 +381,9 @@ class Pipeline:
     def _seal(self, now_ns: int) -> None:
         """Seal what is due in `express` and in the table, in the order in which it is due."""
         express, table = self.express, self.table
-        while min(express.queue.first(), table.first_due) <= now_ns:
+        while min(express.first_due(), table.first_due) <= now_ns:
             express.seal(now_ns, min(now_ns, table.first_due), 1)
-            for path in table.seal(now_ns, min(now_ns, express.queue.first())):
+            for path in table.seal(now_ns, min(now_ns, express.first_due())):
                 self._resolve(path)
             self._rehearse()
             express.forget()
@@ -389,7 +394,6 @@ class Pipeline:
         for lesson in lessons:
             try:
                 act = rehearse(lesson, self.rules, self.offsets, stamp=self.express.stamp, settle=self._settle)
-                act.plans = self.express.plans.setdefault(act.boundaries, act.plans)
             except Unusual:
                 act = None
             lesson.shape.teach(act, self.express.stamp)
@@ -410,6 +414,7 @@ class Pipeline:
     def _advance_replay(self, watermark_ns: int) -> None:
         while self.pending and self.pending[0][0] <= watermark_ns:
             self._measure_next()
+        self.express.flush(self.now_ns)
         if watermark_ns - self.settled_ns > BUCKET_NS:
             self.settled_ns = watermark_ns
             if self.tally.last_ns is not None:  # at the end they are read as of the last end of a request
@@ -434,6 +439,7 @@ class Pipeline:
         self.seal_all(self.now_ns)
         while self.pending:
             self._measure_next()
+        self.express.flush(self.now_ns)
         held, self.held, self.held_count = self.held, {}, 0
         for requests in held.values():
             for request in requests:
@@ -590,7 +596,12 @@ class Pipeline:
         return self.gauges.flow(boundary, end_ns - length_ns, end_ns)
 
     def report(self, now_ns: int | None = None) -> dict[str, Any]:
-        """Everything that is known, as plain data with sorted keys. `now_ns` is only for the caller's convenience."""
+        """Everything that is known, as plain data with sorted keys. `now_ns` is only for the caller's convenience.
+
+        Raises RuntimeError if what only reports show was not kept.
+        """
+        if not self.tally.since_start:
+            raise RuntimeError("this pipeline was told that nobody asks for reports")
         return report(self)
 
     @property

@@ -80,6 +80,8 @@ IGNORED: Final = -2
 
 WEIGHT_ONE: Final = 2**20
 """Weights are added as integers, so that sums do not depend on the order."""
+MOST_WEIGHT: Final = 2**31
+"""Up to it a weight times a number of tokens, or of requests that are counted together, fits into 64 bits."""
 
 STAMP_CELLS: Final = {
     "arrived": ARRIVED,

@@ -1,6 +1,8 @@
 # Types for the compiled build; script.py is the program.
 cimport cython
 
+from exporter.align cimport Offsets
+
 cdef long long BUCKET_NS
 cdef long long MOST
 cdef long long MOST_LOADED
@@ -12,20 +14,22 @@ cdef class Site:
     cdef public long long version, bucket, low_ns, high_ns
 
 cdef class Script:
-    cdef readonly object offsets
+    cdef readonly Offsets offsets
     cdef readonly list sites
     cdef long long[::1] words, loads, registers
     cdef Py_ssize_t split, length, loaded
 
     @cython.locals(load=Py_ssize_t, value="long long")
-    cpdef bint begin(self, long long[::1] cells, long long[::1] places, bint observing) except *
-    cpdef bint go_on(self) except *
+    cpdef bint begin(self, long long[::1] cells, long long[::1] places, bint observing) except -1
+    cpdef bint go_on(self) except -1
     cpdef long long value(self, Py_ssize_t register)
-    @cython.locals(registers="long long[::1]", words="long long[::1]", at=Py_ssize_t, code="long long",
+    @cython.locals(at=Py_ssize_t, code="long long",
                    into="long long", a="long long", b="long long", value="long long")
-    cdef bint play(self, Py_ssize_t first, Py_ssize_t last, bint observing) except *
+    cdef bint play(self, Py_ssize_t first, Py_ssize_t last, bint observing) except -1
     cdef bint small(self, long long one, long long other)
     @cython.locals(bucket="long long")
-    cdef bint along(self, Site site, long long time_ns) except *
+    cdef bint along(self, Site site, long long time_ns) except -1
     @cython.locals(bucket="long long", high="long long", low="long long")
-    cdef void observe(self, Site site, long long time_ns) except *
+    cdef int observe(self, Site site, long long time_ns) except -1
+    @cython.locals(bucket="long long")
+    cdef int tell(self, Site site, long long low, long long high, long long time_ns) except -1

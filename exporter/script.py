@@ -67,60 +67,59 @@ class Script:
 
     def value(self, register: int) -> int:
         """What is in a register."""
-        return int(self.registers[register])
+        return self.registers[register]
 
     def play(self, first: int, last: int, observing: bool) -> bool:
         """Play some of the operations. The codes are those of `exporter.recording`, in their order."""
-        registers, words = self.registers, self.words
         for at in range(4 * first, 4 * last, 4):
-            code, into, a, b = words[at], words[at + 1], words[at + 2], words[at + 3]
+            code, into, a, b = self.words[at], self.words[at + 1], self.words[at + 2], self.words[at + 3]
             if code == 0:
-                value = registers[a] + registers[b]
+                value = self.registers[a] + self.registers[b]
             elif code == 1:
-                value = registers[a] - registers[b]
+                value = self.registers[a] - self.registers[b]
             elif code == 2:
-                if not self.small(registers[a], registers[b]):
+                if not self.small(self.registers[a], self.registers[b]):
                     return False
-                value = registers[a] * registers[b]
+                value = self.registers[a] * self.registers[b]
             elif code == 3:
-                if registers[b] <= 0:
+                if self.registers[b] <= 0:
                     return False
-                value = registers[a] // registers[b]
+                value = self.registers[a] // self.registers[b]
             elif code == 6:
-                if registers[a] < registers[b]:
+                if self.registers[a] < self.registers[b]:
                     continue
                 return False
             elif code == 7:
-                if registers[a] <= registers[b]:
+                if self.registers[a] <= self.registers[b]:
                     continue
                 return False
             elif code == 8:
-                if registers[a] == registers[b]:
+                if self.registers[a] == self.registers[b]:
                     continue
                 return False
             elif code == 9:
-                if registers[a] >= registers[b]:
+                if self.registers[a] >= self.registers[b]:
                     continue
                 return False
             elif code == 10:
-                if registers[a] > registers[b]:
+                if self.registers[a] > self.registers[b]:
                     continue
                 return False
             elif code == 11:
-                if registers[a] != registers[b]:
+                if self.registers[a] != self.registers[b]:
                     continue
                 return False
             elif code == 4:
-                if not self.along(self.sites[into], registers[a]):
+                if not self.along(self.sites[into], self.registers[a]):
                     return False
                 continue
             else:
                 if observing:
-                    self.observe(self.sites[into], registers[a])
+                    self.observe(self.sites[into], self.registers[a])
                 continue
             if value >= MOST or value <= -MOST:
                 return False
-            registers[into] = value
+            self.registers[into] = value
         return True
 
     def small(self, one: int, other: int) -> bool:
@@ -152,8 +151,12 @@ class Script:
         bucket, high = time_ns // BUCKET_NS, self.registers[site.high]
         low = self.registers[site.low] if site.low >= 0 else 0
         known = site.version == self.offsets.version and site.bucket == bucket
-        if known and high >= site.high_ns and (site.low < 0 or low <= site.low_ns):
-            return
+        if not known or high < site.high_ns or (site.low >= 0 and low > site.low_ns):
+            self.tell(site, low, high, time_ns)
+
+    def tell(self, site: Site, low: int, high: int, time_ns: int) -> None:
+        """Tell of a pair of clocks, and note what is known then."""
+        bucket = time_ns // BUCKET_NS
         outer, inner = site.clocks
         self.offsets.observe(Observation(outer, inner, low if site.low >= 0 else None, high, time_ns))
         bound = self.offsets.pairs.get((outer, inner), {}).get(bucket)

@@ -115,7 +115,7 @@ def run(files: Files, adjust: Callable[[Settings], Settings] = lambda settings: 
 async def serve(read_again: Callable[[], Declared]) -> None:
     """Serve until SIGTERM or SIGINT, and reload at SIGHUP. Raises Problems and CannotListen, at the start only."""
     stop = asyncio.Event()
-    exporter = Exporter(read_again)
+    exporter = Exporter(read_again, reports=False)
     with _handling(stop.set, exporter.reload_and_log):
         async with exporter:
             allocator.settle()
@@ -223,8 +223,11 @@ class Exporter:
     """Where it listens, with the ports that the system chose for port 0."""
 
     def __init__(
-        self, read_again: Callable[[], Declared], *, clock: Clock = time.time_ns, drain_s: float = DRAIN_S
-    ) -> None:
+        self, read_again: Callable[[], Declared], *, clock: Clock = time.time_ns, drain_s: float = DRAIN_S,
+        reports: bool = True,
+    ) -> None:  # fmt: skip
+        """`reports`: whether `report` will be asked for."""
+        self._reports = reports
         self._read_again = read_again
         self._clock = clock
         self._drain_s = drain_s
@@ -239,7 +242,7 @@ class Exporter:
     async def __aenter__(self) -> Self:
         declared = self._read_again()
         self._started_with = declared.settings
-        self._pipeline = Pipeline(*declared)
+        self._pipeline = Pipeline(*declared, reports=self._reports)
         self._reloaded_ns = self._clock()
         async with AsyncExitStack() as stack:
             self._scraper = await stack.enter_async_context(Scraper(self._pipeline.gauges, self._clock))

@@ -1,7 +1,7 @@
 # Types for the compiled build; tally.py is the program.
 cimport cython
-from exporter.account cimport Additions, Cells, Distributions, Edges, Sums, count_value
-from exporter.histogram cimport own_slot
+from exporter.account cimport Cells, Distributions, Edges, Sums, count_values
+from exporter.histogram cimport own_slots
 from exporter.pattern cimport Group, Panel, Selection
 from exporter.series cimport Series
 from exporter.window cimport Moment, Windows
@@ -19,7 +19,10 @@ cdef Py_ssize_t T_OUTCOMES
 cdef Py_ssize_t T_ARRIVALS
 cdef Py_ssize_t T_TOKENS
 cdef Py_ssize_t T_TOLD
+cdef Py_ssize_t T_IN_FLIGHT
 cdef Py_ssize_t R_TOUCHED
+cdef Py_ssize_t R_WAITED
+cdef Py_ssize_t R_WAITING
 cdef Py_ssize_t R_DEPARTURES
 cdef Py_ssize_t R_ARRIVALS
 cdef Py_ssize_t O_JOINED
@@ -36,6 +39,9 @@ cdef long long SECOND
 cdef long long LONGEST
 cdef long long MISSING_CELL
 cdef long long PATTERNS
+cdef long long MOST_WEIGHT
+cdef Moment NOWHERE
+cdef long long[::1] START
 cdef Py_ssize_t SERIES_CHANGED
 cdef Py_ssize_t SERIES_COMPLETIONS
 cdef Py_ssize_t SERIES_NUMBERS
@@ -79,12 +85,13 @@ cdef class Plan:
 @cython.final
 cdef class Tally:
     cdef public object strings
+    cdef readonly bint since_start
     cdef public long long epoch
     cdef public dict plans
     cdef public Cells cells
     cdef Py_ssize_t own
-    cdef Additions additions
-    cdef long long[::1] sheet
+    cdef long long[::1] sheets, starts, values_ns, value_slots_of
+    cdef Py_ssize_t count_of, first, stop
     cdef long long counted
     cdef public dict selections
     cdef public list retired
@@ -119,14 +126,24 @@ cdef class Tally:
     cdef long long last_at
 
     cpdef Plan plan(self, texts, tuple boundaries)
-    @cython.locals(place=Py_ssize_t)
-    cpdef int count_sheet(
-        self, Plan plan, long long[::1] sheet, long long weight, long long now_ns, bint in_windows, Py_ssize_t joined,
-        Py_ssize_t unmatched, long long negative, Py_ssize_t announced=*) except -1
-    cpdef announce(self, Plan plan, long long[::1] sheet, long long weight, long long now_ns, bint in_windows)
-    cdef int _begin(self, Plan plan, long long[::1] sheet) except -1
+    @cython.locals(first=Py_ssize_t)
+    cpdef int count_sheets(
+        self, Plan plan, long long[::1] sheets, long long[::1] starts, Py_ssize_t count, long long weight,
+        long long now_ns, bint in_windows, Py_ssize_t joined, Py_ssize_t unmatched, long long negative,
+        Py_ssize_t announced, long long[::1] waits) except -1
+    @cython.locals(place=Py_ssize_t, index=Py_ssize_t)
+    cdef int _count_alike(
+        self, Plan plan, long long weight, long long now_ns, bint in_windows, Py_ssize_t joined, Py_ssize_t unmatched,
+        long long negative, Py_ssize_t announced, long long[::1] waits) except -1
+    cpdef Py_ssize_t announce(
+        self, Plan plan, long long[::1] sheet, long long weight, long long now_ns, bint in_windows) except -1
+    @cython.locals(row=Py_ssize_t, index=Py_ssize_t, traffic=Py_ssize_t)
+    cdef int _leave_queue(
+        self, Plan plan, Py_ssize_t place, long long[::1] waits, long long weight, long long now_ns) except -1
+    cdef int _begin(self, Plan plan, long long[::1] sheets, long long[::1] starts, Py_ssize_t count) except -1
     cdef int _count_join(self, Py_ssize_t joined, Py_ssize_t unmatched, long long negative) except -1
-    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, evidence=cython.longlong, at_ns=cython.longlong)
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, evidence=cython.longlong, at_ns=cython.longlong, moment=Moment,
+                   amount=cython.longlong, index=Py_ssize_t)
     cdef int _arrive_by_sheet(
         self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows) except -1
     @cython.locals(row=Py_ssize_t)
@@ -134,24 +151,26 @@ cdef class Tally:
     @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, at_ns=cython.longlong, outcome=cython.longlong,
                    moment=Moment)
     cdef int _end(
-        self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows, long long ends,
-        bint judged) except -1
-    cdef object _add_beyond(self, moment)
+        self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows, long long ends) except -1
     @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, totals=Py_ssize_t, slot=Py_ssize_t,
-                   amount=cython.longlong)
-    cdef int _tokens(self, Plan plan, Py_ssize_t place, long long weight) except -1
-    @cython.locals(base=Py_ssize_t, outcome=cython.longlong, source=cython.longlong, ns=cython.longlong,
-                   slot=cython.longlong, cell=Py_ssize_t)
-    cdef int _values(self, Plan plan, Py_ssize_t place, long long weight, bint in_windows) except -1
-    @cython.locals(base=Py_ssize_t, phase=Py_ssize_t, ns=cython.longlong)
-    cdef int _phases(self, Plan plan, Py_ssize_t place, long long weight) except -1
-    @cython.locals(series=Py_ssize_t, base=Py_ssize_t, edges=Edges, histogram=Py_ssize_t)
-    cdef int _value(
-        self, Plan plan, Py_ssize_t place, Py_ssize_t value, Py_ssize_t cell, long long ns, long long slot,
-        long long weight, bint sample) except -1
-    @cython.locals(series=Py_ssize_t, number=cython.longlong, distributions=Distributions)
-    cdef int _sample(
-        self, Plan plan, Py_ssize_t place, Py_ssize_t value, long long ns, long long slot, long long weight) except -1
-    @cython.locals(base=Py_ssize_t, output=cython.longlong, place=Py_ssize_t, pattern=Py_ssize_t, group=Group,
-                   block=Py_ssize_t, at=Py_ssize_t, verdict=cython.longlong)
-    cdef int _judge(self, Panel panel, Py_ssize_t row, long long weight) except -1
+                   amount=cython.longlong, index=Py_ssize_t)
+    cdef int _tokens(self, Plan plan, Py_ssize_t place, long long weight, Moment moment) except -1
+    cdef int _few_tokens(
+        self, Plan plan, Py_ssize_t row, Py_ssize_t slot, long long amount, long long weight, Moment moment) except -1
+    @cython.locals(at=Py_ssize_t, outcome=cython.longlong, source=cython.longlong, cell=Py_ssize_t, good=bint,
+                   phase=Py_ssize_t)
+    cdef int _values(self, Plan plan, Py_ssize_t place, long long weight, Moment moment) except -1
+    cdef int _rank(self, Panel panel, Py_ssize_t place, long long metric, long long weight, Moment moment) except -1
+    @cython.locals(base=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t, longest_ns=cython.longlong,
+                   edges=Edges, histogram=Py_ssize_t)
+    cdef bint _value(
+        self, Plan plan, Py_ssize_t place, Py_ssize_t value, Py_ssize_t known, Py_ssize_t cell, long long weight,
+        bint sample, Moment moment) except -1
+    cdef object _count_beyond(self, Py_ssize_t value, Py_ssize_t count)
+    @cython.locals(number=cython.longlong, distributions=Distributions)
+    cdef int _samples(
+        self, Plan plan, Py_ssize_t place, Py_ssize_t value, Py_ssize_t count, long long weight,
+        Moment moment) except -1
+    @cython.locals(base=Py_ssize_t, output=cython.longlong, ended_ns=cython.longlong, moment=Moment, place=Py_ssize_t,
+                   pattern=Py_ssize_t, group=Group, block=Py_ssize_t, at=Py_ssize_t, verdict=cython.longlong)
+    cdef int _judge(self, Panel panel, Py_ssize_t row, long long weight, bint in_windows) except -1

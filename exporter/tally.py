@@ -19,11 +19,11 @@ from itertools import islice, product
 from typing import Final
 
 from exporter import record
-from exporter.account import Additions, Cells, Distributions, Edges, Exemplar, count_value, zeros
+from exporter.account import Cells, Distributions, Edges, Exemplar, count_values, zeros
 from exporter.budget import SECOND_NS, Budget
 from exporter.config import Settings
 from exporter.flight import Flight, Flights, Limit, Limits
-from exporter.histogram import LIMIT_NS, own_slot
+from exporter.histogram import LIMIT_NS, own_slots
 from exporter.judge import Judgement, judge, outermost, selects
 from exporter.measure import Measured, Request, classify
 from exporter.pattern import (
@@ -44,7 +44,7 @@ from exporter.pattern import (
     slot_of,
 )
 from exporter.recognise import OTHER, Strings
-from exporter.record import MISSING, WEIGHT_ONE
+from exporter.record import MISSING, MOST_WEIGHT, WEIGHT_ONE
 from exporter.series import CHANGED as SERIES_CHANGED
 from exporter.series import COMPLETIONS as SERIES_COMPLETIONS
 from exporter.series import NUMBERS as SERIES_NUMBERS
@@ -114,10 +114,14 @@ T_OUTCOMES: Final = 0
 T_ARRIVALS: Final = len(OUTCOMES)
 T_TOKENS: Final = T_ARRIVALS + len(EVIDENCES)
 T_TOLD: Final = T_TOKENS + 2 * len(TOKENS)
-TOTALS_CELLS: Final = T_TOLD + len(TOKENS)
+T_IN_FLIGHT: Final = T_TOLD + len(TOKENS)
+TOTALS_CELLS: Final = T_IN_FLIGHT + 1
 R_TOUCHED: Final = 0
 R_DEPARTURES: Final = 1
-R_ARRIVALS: Final = 2
+R_WAITED: Final = 2
+"""Whether jobs were announced or left, and how many more."""
+R_WAITING: Final = 3
+R_ARRIVALS: Final = 4
 TRAFFIC_CELLS: Final = R_ARRIVALS + len(EVIDENCES)
 O_JOINED: Final = 0
 O_UNMATCHED: Final = len(JOINED)
@@ -137,6 +141,9 @@ LONGEST: Final = LIMIT_NS
 MISSING_CELL: Final = MISSING
 MOST: Final = (1 << 63) - 1
 PATTERNS: Final = MOST_PATTERNS
+NOWHERE: Final = Moment()
+START: Final = zeros(1)
+"""Where the only sheet begins."""
 
 
 class Plan:
@@ -160,15 +167,25 @@ class Plan:
 class Tally:
     """Counts finished requests."""
 
-    def __init__(self, settings: Settings, slos: Sequence[SLO], strings: Strings) -> None:
+    def __init__(
+        self, settings: Settings, slos: Sequence[SLO], strings: Strings, *, since_start: bool = True
+    ) -> None:  # fmt: skip
+        """`since_start`: whether `totals` has distributions, which cost memory and time."""
         self.strings = strings
+        self.since_start = since_start
         self.epoch = 0
         """Goes up whenever plans must be made anew."""
         self.plans: dict[tuple[object, ...], Plan] = {}
         self.cells = Cells()
         self.own = self.cells.allocate(OWN_CELLS)
-        self.additions = Additions()
-        self.sheet = zeros(1)
+        self.sheets = zeros(1)
+        self.starts = START
+        self.count_of = 0
+        """Requests that are being counted, and of them those that ended at one moment."""
+        self.first = self.stop = 0
+        self.values_ns = zeros(64)
+        self.value_slots_of = zeros(64)
+        """Of one value of these."""
         self.counted = 0
         """Judgements, which are numbered so that the newest is known."""
         self.selections: dict[tuple[str, ...], Selection] = {}
@@ -360,7 +377,7 @@ class Tally:
         row, boundary = PLAN_ROW * place, plan.boundaries[place]
         totals = self._totals_of(boundary)
         plan.rows[row + IN_TOTALS] = totals.place
-        plan.distributions[place] = totals.distributions
+        plan.distributions[place] = totals.distributions if self.since_start else None
         plan.rows[row + ENDS] = self.number("outcomes", boundary, plan.capped[1])
         plan.rows[row + TOKENS_NUMBER] = self.number("tokens", boundary)
         labels = (boundary, *plan.capped)
@@ -407,185 +424,252 @@ class Tally:
 
     # Counting: by a plan.
 
-    def count_sheet(
-        self, plan: Plan, sheet: memoryview, weight: int, now_ns: int, in_windows: bool, joined: int, unmatched: int,
-        negative: int, announced: int = -1,
+    def count_sheets(
+        self, plan: Plan, sheets: memoryview, starts: memoryview, count: int, weight: int, now_ns: int,
+        in_windows: bool, joined: int, unmatched: int, negative: int, announced: int, waits: memoryview,
     ) -> None:  # fmt: skip
-        """Count a request that has ended and of which no log told before.
+        """Count requests that have ended and of which no log told before.
 
-        `sheet`: its boundaries are those of the plan. `joined`: index into JOINED; `unmatched`: into UNMATCHED, or -1;
-        `negative`: intervals that the clocks made so; `announced`: the row that has been counted as waiting, or -1.
+        `sheets`: theirs, of the plan's boundaries, the first cell of each in `starts`. They are alike: of all of them
+        the same is known, and all ended in the same way. `joined`: index into JOINED; `unmatched`: into UNMATCHED, or
+        -1; `negative`: intervals that the clocks made so, of each; `announced`: the row that has been counted as
+        waiting in the traffic at a place of `waits`, or -1.
         """
-        self._begin(plan, sheet)
+        if weight <= MOST_WEIGHT:
+            self._begin(plan, sheets, starts, count)
+            self._count_alike(plan, weight, now_ns, in_windows, joined, unmatched, negative, announced, waits)
+        else:  # so that sums of weights fit into 64 bits
+            for first in range(count):
+                self._begin(plan, sheets, starts[first:], 1)
+                self._count_alike(
+                    plan, weight, now_ns, in_windows, joined, unmatched, negative, announced, waits[first:]
+                )  # fmt: skip
+
+    def _count_alike(
+        self, plan: Plan, weight: int, now_ns: int, in_windows: bool, joined: int, unmatched: int, negative: int,
+        announced: int, waits: memoryview,
+    ) -> None:  # fmt: skip
         self._count_join(joined, unmatched, negative)
         for place in range(plan.length):
             if plan.rows[PLAN_ROW * place + PUBLISHED]:
                 if place == announced:
-                    self._leave_queue(plan, place, weight, now_ns)
+                    self._leave_queue(plan, place, waits, weight, now_ns)
                 else:
                     self._arrive_by_sheet(plan, place, weight, now_ns, in_windows)
                     self._depart(plan, place, weight, now_ns)
-                self._end(plan, place, weight, now_ns, in_windows, -1, True)
+                self._end(plan, place, weight, now_ns, in_windows, -1)
+        for index in range(self.count_of):
+            plan.panel.answer(self.sheets, self.starts[index])
+            for place in range(plan.length):
+                if plan.rows[PLAN_ROW * place + PUBLISHED] and plan.panel.judges(place):
+                    self._judge(plan.panel, place, weight, in_windows)
 
-    def announce(self, plan: Plan, sheet: memoryview, weight: int, now_ns: int, in_windows: bool) -> None:
-        """Count a job that waits in a queue, the one row of a sheet, as arrived."""
-        self._begin(plan, sheet)
-        if plan.rows[PUBLISHED]:
-            self._arrive_by_sheet(plan, 0, weight, now_ns, in_windows)
-            self._wait(plan.boundaries[0], plan.capped[1], (sheet[0], sheet[1]), weight, now_ns)
+    def announce(self, plan: Plan, sheet: memoryview, weight: int, now_ns: int, in_windows: bool) -> int:
+        """Count a job that waits in a queue, the one row of a sheet, as arrived; the place of its traffic or 0."""
+        self._begin(plan, sheet, START, 1)
+        if not plan.rows[PUBLISHED]:
+            return 0
+        self._arrive_by_sheet(plan, 0, weight, now_ns, in_windows)
+        self.cells.gain(plan.rows[IN_TOTALS] + T_IN_FLIGHT, weight)
+        self.cells.gain(plan.rows[IN_TRAFFIC] + R_WAITING, weight)
+        self.cells.cells[plan.rows[IN_TRAFFIC] + R_WAITED] = 1
+        self.cells.cells[plan.rows[IN_TRAFFIC] + R_TOUCHED] = now_ns
+        return plan.rows[IN_TRAFFIC]
+
+    def remember(self, trace: tuple[int, int], place: int) -> None:
+        """Have a job that was announced leave as one that is joined the general way; `place`: of its traffic."""
+        for (_, klass), traffic in self._traffic.items():
+            if place and traffic.place == place:
+                self.waiting.setdefault(trace, []).append(klass)
 
     def _wait(self, boundary: str, klass: str, trace: tuple[int, int], weight: int, now_ns: int) -> None:
         self._totals_of(boundary).in_flight += weight
         self._touch(boundary, klass, now_ns).in_flight["span"] += weight
         self.waiting.setdefault(trace, []).append(klass)
 
-    def _leave_queue(self, plan: Plan, place: int, weight: int, now_ns: int) -> None:
-        trace = (self.sheet[WIDTH * place], self.sheet[WIDTH * place + 1])
-        self._leave(plan.boundaries[place], plan.capped, trace, 1, weight, now_ns, ())
+    def _leave_queue(self, plan: Plan, place: int, waits: memoryview, weight: int, now_ns: int) -> None:
+        """Count that what was announced has left, under the class under which it came."""
+        row = PLAN_ROW * place
+        if not plan.rows[row + IN_TOTALS]:
+            plan.rows[row + IN_TOTALS] = self._totals_of(plan.boundaries[place]).place
+        self.cells.gain(plan.rows[row + IN_TOTALS] + T_IN_FLIGHT, -weight * self.count_of)
+        for index in range(self.count_of):
+            traffic = waits[index]
+            self.cells.gain(traffic + R_WAITING, -weight)
+            self.cells.cells[traffic + R_WAITED] = 1
+            self.cells.gain(traffic + R_DEPARTURES, weight)
+            self.cells.cells[traffic + R_TOUCHED] = now_ns
 
-    def _begin(self, plan: Plan, sheet: memoryview) -> None:
-        self.sheet = sheet
-        plan.panel.answer(sheet)
+    def _begin(self, plan: Plan, sheets: memoryview, starts: memoryview, count: int) -> None:
+        self.sheets = sheets
+        self.starts = starts
+        self.count_of = count
         if plan.overflowed:
-            self._overflow.update(plan.overflowed)
+            for _ in range(count):
+                self._overflow.update(plan.overflowed)
+        if count > len(self.values_ns):
+            self.values_ns = zeros(2 * count)
+            self.value_slots_of = zeros(2 * count)
 
     def _count_join(self, joined: int, unmatched: int, negative: int) -> None:
-        self.cells.gain(self.own + O_JOINED + joined, 1)
+        self.cells.gain(self.own + O_JOINED + joined, self.count_of)
         if unmatched >= 0:
-            self.cells.gain(self.own + O_UNMATCHED + unmatched, 1)
+            self.cells.gain(self.own + O_UNMATCHED + unmatched, self.count_of)
         if negative:
-            self.cells.gain(self.own + O_NEGATIVE, negative)
+            self.cells.gain(self.own + O_NEGATIVE, negative * self.count_of)
 
     def _arrive_by_sheet(self, plan: Plan, place: int, weight: int, now_ns: int, in_windows: bool) -> None:
-        """Count the arrival of a row."""
+        """Count the arrivals of a row."""
         row, base = PLAN_ROW * place, WIDTH * place
         if not plan.rows[row + IN_TOTALS]:
             plan.rows[row + IN_TOTALS] = self._totals_of(plan.boundaries[place]).place
         if not plan.rows[row + IN_TRAFFIC]:
             self._open_traffic(plan, place, now_ns)
-        evidence, at_ns = self.sheet[base + EVIDENCE], self.sheet[base + BEGAN]
-        self.cells.gain(plan.rows[row + IN_TOTALS] + T_ARRIVALS + evidence, weight)
-        self.cells.gain(plan.rows[row + IN_TRAFFIC] + R_ARRIVALS + evidence, weight)
-        if self.first_at == MISSING_CELL or at_ns < self.first_at:
-            self.first_at = at_ns
-        if in_windows:
-            if not plan.rows[row + ARRIVALS]:
-                self._open_arrivals(plan, place)
-            self.windows.at(at_ns).add(plan.rows[row + ARRIVALS] - 1, evidence, weight)
+        evidence = self.sheets[self.starts[0] + base + EVIDENCE]
+        self.cells.gain(plan.rows[row + IN_TOTALS] + T_ARRIVALS + evidence, weight * self.count_of)
+        self.cells.gain(plan.rows[row + IN_TRAFFIC] + R_ARRIVALS + evidence, weight * self.count_of)
+        if in_windows and not plan.rows[row + ARRIVALS]:
+            self._open_arrivals(plan, place)
+        moment = NOWHERE
+        amount = 0
+        for index in range(self.count_of):
+            at_ns = self.sheets[self.starts[index] + base + BEGAN]
+            if self.first_at == MISSING_CELL or at_ns < self.first_at:
+                self.first_at = at_ns
+            if not in_windows:
+                continue
+            if amount == 0 or not self.windows.is_at(moment, at_ns):
+                moment.add(plan.rows[row + ARRIVALS] - 1, evidence, amount)
+                moment = self.windows.at(at_ns)
+                amount = 0
+            amount += weight
+        moment.add(plan.rows[row + ARRIVALS] - 1, evidence, amount)
 
     def _depart(self, plan: Plan, place: int, weight: int, now_ns: int) -> None:
         """Count that what arrived under its class has left."""
         row = PLAN_ROW * place
         if not plan.rows[row + IN_TRAFFIC]:
             self._open_traffic(plan, place, now_ns)
-        self.cells.gain(plan.rows[row + IN_TRAFFIC] + R_DEPARTURES, weight)
+        self.cells.gain(plan.rows[row + IN_TRAFFIC] + R_DEPARTURES, weight * self.count_of)
         self.cells.cells[plan.rows[row + IN_TRAFFIC] + R_TOUCHED] = now_ns
 
-    def _end(self, plan: Plan, place: int, weight: int, now_ns: int, in_windows: bool, ends: int, judged: bool) -> None:
-        """Count the end of a row, and judge it. `ends`: the window series of ends if it is another than the plan's."""
+    def _end(self, plan: Plan, place: int, weight: int, now_ns: int, in_windows: bool, ends: int) -> None:
+        """Count the ends of a row. `ends`: the window series of ends if it is another than the plan's."""
         row, base = PLAN_ROW * place, WIDTH * place
         if not plan.rows[row + IN_SERIES]:
             self._open_row(plan, place, now_ns)
         if plan.rows[row + OVERFLOWED]:
-            self._overflow["series"] += 1
-        series, at_ns, outcome = plan.rows[row + IN_SERIES], self.sheet[base + ENDED_CELL], self.sheet[base + OUTCOME]
-        self.additions.clear()
-        if self.last_at == MISSING_CELL or at_ns > self.last_at:
-            self.last_at = at_ns
+            self._overflow["series"] += self.count_of
+        series, outcome = plan.rows[row + IN_SERIES], self.sheets[self.starts[0] + base + OUTCOME]
         self.cells.cells[series + SERIES_TOUCHED] = now_ns
-        self.cells.cells[series + SERIES_CHANGED] += 1
-        self.cells.gain(series + SERIES_COMPLETIONS + outcome, weight)
-        self.cells.gain(plan.rows[row + IN_TOTALS] + T_OUTCOMES + outcome, weight)
-        self.additions.put(plan.rows[row + ENDS] if ends < 0 else ends, outcome, weight)
-        self._tokens(plan, place, weight)
-        plan.panel.enter(place)
-        self._values(plan, place, weight, in_windows)
-        self._phases(plan, place, weight)
-        if judged:
-            self._judge(plan.panel, place, weight)
-        if in_windows:
-            moment = self.windows.at(at_ns)
-            moment.add_all(self.additions.cells, self.additions.count)
-            if self.additions.beyond:
-                self._add_beyond(moment)
+        self.cells.cells[series + SERIES_CHANGED] += self.count_of
+        self.cells.gain(series + SERIES_COMPLETIONS + outcome, weight * self.count_of)
+        self.cells.gain(plan.rows[row + IN_TOTALS] + T_OUTCOMES + outcome, weight * self.count_of)
+        if ends < 0:
+            ends = plan.rows[row + ENDS]
+        moment, self.first = NOWHERE, 0
+        while self.first < self.count_of:
+            self.stop = self.first
+            if in_windows:
+                moment = self.windows.at(self.sheets[self.starts[self.first] + base + ENDED_CELL])
+            while self.stop < self.count_of:
+                at_ns = self.sheets[self.starts[self.stop] + base + ENDED_CELL]
+                if in_windows and self.stop > self.first and not self.windows.is_at(moment, at_ns):
+                    break
+                if self.last_at == MISSING_CELL or at_ns > self.last_at:
+                    self.last_at = at_ns
+                self.stop += 1
+            moment.add(ends, outcome, weight * (self.stop - self.first))
+            self._tokens(plan, place, weight, moment)
+            self._values(plan, place, weight, moment)
+            self.first = self.stop
 
-    def _add_beyond(self, moment: Moment) -> None:
-        for addition in self.additions.beyond:
-            moment.add_large(*addition)
-
-    def _tokens(self, plan: Plan, place: int, weight: int) -> None:
-        row, base = PLAN_ROW * place, WIDTH * place
+    def _tokens(self, plan: Plan, place: int, weight: int, moment: Moment) -> None:
+        row, base = PLAN_ROW * place, WIDTH * place + INPUT_CELL
         series, totals = plan.rows[row + IN_SERIES], plan.rows[row + IN_TOTALS]
         for slot in range(OF_TOKENS):
-            amount = self.sheet[base + INPUT_CELL + slot]
-            if amount == MISSING_CELL:
+            if self.sheets[self.starts[self.first] + base + slot] == MISSING_CELL:
                 continue
             self.cells.cells[series + SERIES_TOLD + slot] = 1
             self.cells.cells[totals + T_TOLD + slot] = 1
-            if amount:
-                self.cells.gain_product(series + SERIES_TOKENS + 2 * slot, amount, weight)
-                self.cells.gain_product(totals + T_TOKENS + 2 * slot, amount, weight)
-                self.additions.put_product(plan.rows[row + TOKENS_NUMBER], slot, amount, weight)
+            amount = 0
+            for index in range(self.first, self.stop):
+                if self.sheets[self.starts[index] + base + slot] > MOST_WEIGHT:
+                    self._few_tokens(plan, row, slot, amount, weight, moment)
+                    amount = 0
+                    self._few_tokens(plan, row, slot, self.sheets[self.starts[index] + base + slot], weight, moment)
+                else:
+                    amount += self.sheets[self.starts[index] + base + slot]
+            self._few_tokens(plan, row, slot, amount, weight, moment)
 
-    def _values(self, plan: Plan, place: int, weight: int, in_windows: bool) -> None:
-        """The metrics: samples, and the latencies of what did not end well."""
-        base = WIDTH * place
-        outcome, source = self.sheet[base + OUTCOME], self.sheet[base + SOURCE]
-        ns = self.sheet[base + TTFT]
-        if ns != MISSING_CELL and outcome in (OUTCOME_OK, OUTCOME_CANCELLED):
-            slot = own_slot(ns)
+    def _few_tokens(self, plan: Plan, row: int, slot: int, amount: int, weight: int, moment: Moment) -> None:
+        self.cells.gain_product(plan.rows[row + IN_SERIES] + SERIES_TOKENS + 2 * slot, amount, weight)
+        self.cells.gain_product(plan.rows[row + IN_TOTALS] + T_TOKENS + 2 * slot, amount, weight)
+        moment.add_product(plan.rows[row + TOKENS_NUMBER], slot, amount, weight)
+
+    def _values(self, plan: Plan, place: int, weight: int, moment: Moment) -> None:
+        """The metrics, samples of what ended well and the latencies of what did not; then the phases."""
+        at = self.starts[self.first] + WIDTH * place
+        outcome, source = self.sheets[at + OUTCOME], self.sheets[at + SOURCE]
+        if outcome in (OUTCOME_OK, OUTCOME_CANCELLED):
             cell = OF_TTFT + (NO_SOURCE if source == MISSING_CELL else source)
-            self._value(plan, place, 0, cell, ns, slot, weight, True)
-            if in_windows:
-                plan.panel.rank(place, 0, slot, weight, self.additions)
-        ns = self.sheet[base + TPOT_CELL]
-        if ns != MISSING_CELL and outcome == OUTCOME_OK:
-            slot = own_slot(ns)
-            self._value(plan, place, 1, OF_TPOT, ns, slot, weight, True)
-            if in_windows:
-                plan.panel.rank(place, 1, slot, weight, self.additions)
-        ns = self.sheet[base + COMPLETION_CELL]
-        if ns != MISSING_CELL:
-            slot = own_slot(ns)
-            self._value(plan, place, 2, OF_COMPLETION + outcome, ns, slot, weight, outcome == OUTCOME_OK)
-            if in_windows and outcome == OUTCOME_OK:
-                plan.panel.rank(place, 2, slot, weight, self.additions)
-
-    def _phases(self, plan: Plan, place: int, weight: int) -> None:
-        base = WIDTH * place + PHASES_FROM
+            if self._value(plan, place, 0, TTFT, cell, weight, True, moment):
+                self._rank(plan.panel, place, 0, weight, moment)
+        if outcome == OUTCOME_OK and self._value(plan, place, 1, TPOT_CELL, OF_TPOT, weight, True, moment):
+            self._rank(plan.panel, place, 1, weight, moment)
+        good = outcome == OUTCOME_OK
+        if self._value(plan, place, 2, COMPLETION_CELL, OF_COMPLETION + outcome, weight, good, moment) and good:
+            self._rank(plan.panel, place, 2, weight, moment)
         for phase in range(OF_PHASES):
-            ns = self.sheet[base + phase]
-            if ns != MISSING_CELL:
-                self._value(plan, place, OF_METRICS + phase, OF_PHASE + phase, ns, own_slot(ns), weight, True)
+            self._value(plan, place, OF_METRICS + phase, PHASES_FROM + phase, OF_PHASE + phase, weight, True, moment)
+
+    def _rank(self, panel: Panel, place: int, metric: int, weight: int, moment: Moment) -> None:
+        panel.rank(
+            place, metric, self.sheets, self.starts, self.first, self.stop, self.value_slots_of, weight, moment
+        )  # fmt: skip
 
     def _value(
-        self, plan: Plan, place: int, value: int, cell: int, ns: int, slot: int, weight: int, sample: bool
-    ) -> None:
-        """Count one value. `value`: index into the metrics, then the phases; `cell`: of its histogram in the series."""
-        series, base = plan.rows[PLAN_ROW * place + IN_SERIES], WIDTH * place
-        edges = self.buckets[value if value < OF_METRICS else OF_METRICS]
-        histogram = self.cells.cells[series + cell]
+        self, plan: Plan, place: int, value: int, known: int, cell: int, weight: int, sample: bool, moment: Moment
+    ) -> bool:
+        """Count one value of each request, if it is known.
+
+        `value`: index into the metrics, then the phases; `known`: its cell in the sheet; `cell`: that of its histogram
+        in the series.
+        """
+        base, count = WIDTH * place + known, self.stop - self.first
+        if self.sheets[self.starts[self.first] + base] == MISSING_CELL:
+            return False
+        for index in range(count):
+            self.values_ns[index] = self.sheets[self.starts[self.first + index] + base]
+        longest_ns = own_slots(self.values_ns, self.value_slots_of, count)
+        histogram = self.cells.cells[plan.rows[PLAN_ROW * place + IN_SERIES] + cell]
         if not histogram:
             histogram = self._open_histogram(plan, place, value, cell)
-        count_value(
-            self.cells, histogram, edges, ns, slot, weight, self.sheet[base + TRACE_HI],
-            self.sheet[base + TRACE_LO], self.sheet[base + SPAN], self.sheet[base + ENDED_CELL],
+        edges = self.buckets[value if value < OF_METRICS else OF_METRICS]
+        count_values(
+            self.cells, histogram, edges, self.values_ns, self.value_slots_of, count, weight, self.sheets, self.starts,
+            self.first, WIDTH * place,
         )  # fmt: skip
         if sample:
-            self._sample(plan, place, value, ns, slot, weight)
+            if longest_ns > LONGEST:
+                self._count_beyond(value, count)
+            self._samples(plan, place, value, count, weight, moment)
+        return True
 
-    def _sample(self, plan: Plan, place: int, value: int, ns: int, slot: int, weight: int) -> None:
-        """Enter one value into the percentiles."""
-        series = plan.rows[PLAN_ROW * place + IN_SERIES]
-        number = self.cells.cells[series + SERIES_NUMBERS + value]
+    def _samples(self, plan: Plan, place: int, value: int, count: int, weight: int, moment: Moment) -> None:
+        """Enter values into the percentiles."""
+        number = self.cells.cells[plan.rows[PLAN_ROW * place + IN_SERIES] + SERIES_NUMBERS + value]
         if not number:
             number = self._open_number(plan, place, value)
-        if ns > LONGEST:
-            self.cells.gain(self.own + O_OUT_OF_RANGE + min(value, OF_METRICS), 1)
         distributions = plan.distributions[place]
-        assert distributions is not None
-        distributions.add(value, ns, slot, weight)
-        self.additions.put(number - 1, slot, weight)
+        if distributions is not None:
+            distributions.add_all(value, self.values_ns, self.value_slots_of, count, weight)
+        moment.add_slots(number - 1, self.value_slots_of, count, weight)
+
+    def _count_beyond(self, value: int, count: int) -> None:
+        """Count the values that the layout has no slot for."""
+        beyond = sum(self.values_ns[index] > LONGEST for index in range(count))
+        self.cells.gain(self.own + O_OUT_OF_RANGE + min(value, OF_METRICS), beyond)
 
     def _open_histogram(self, plan: Plan, place: int, value: int, cell: int) -> int:
         series = plan.series[place]
@@ -604,10 +688,12 @@ class Tally:
         self.cells.cells[series.place + SERIES_NUMBERS + value] = number
         return number
 
-    def _judge(self, panel: Panel, row: int, weight: int) -> None:
-        """Count a row for the SLOs that judge at its boundary, by pattern."""
-        base = WIDTH * row
-        output = max(0, self.sheet[base + OUTPUT_CELL])
+    def _judge(self, panel: Panel, row: int, weight: int, in_windows: bool) -> None:
+        """Count a row of the request that the panel has looked at for the SLOs that judge there, by pattern."""
+        base = panel.start + WIDTH * row
+        output, ended_ns = max(0, self.sheets[base + OUTPUT_CELL]), self.sheets[base + ENDED_CELL]
+        moment = self.windows.at(ended_ns) if in_windows else NOWHERE
+        panel.enter(row)
         for place in range(panel.group_at[row], panel.group_at[row + 1]):
             pattern = panel.pattern(place, row)
             if pattern < 0:
@@ -620,23 +706,25 @@ class Tally:
             self.counted += 1
             at = block + NEWEST_IDS
             self.cells.cells[at - 1] = self.counted
-            self.cells.cells[at] = self.sheet[base + TRACE_HI]
-            self.cells.cells[at + 1] = self.sheet[base + TRACE_LO]
-            self.cells.cells[at + 2] = self.sheet[base + SPAN]
-            self.cells.cells[at + 3] = self.sheet[base + ENDED_CELL]
+            self.cells.cells[at] = self.sheets[base + TRACE_HI]
+            self.cells.cells[at + 1] = self.sheets[base + TRACE_LO]
+            self.cells.cells[at + 2] = self.sheets[base + SPAN]
+            self.cells.cells[at + 3] = ended_ns
             verdict = group.verdict_of[pattern]
-            self.additions.put(group.number, 2 * verdict, weight)
-            if output:
-                self.additions.put_product(group.number, 2 * verdict + 1, output, weight)
+            moment.add(group.number, 2 * verdict, weight)
+            moment.add_product(group.number, 2 * verdict + 1, output, weight)
             if group.budgeted:
-                group.pending.add(self.sheet[base + ENDED_CELL] // SECOND * PATTERNS + verdict, weight)
+                group.pending.add(ended_ns // SECOND * PATTERNS + verdict, weight)
                 if group.pending.count > MAX_PENDING:
                     self._settle_budgets()
 
     def _judge_first(self, panel: Panel, place: int, row: int) -> int:
-        """Judge a request that stands to its limits like none before; make room where there were too many."""
+        """Judge a request that stands to its limits like none before; make room where there were too many.
+
+        What is just being counted may go on with a selection that is full: there is room for some more.
+        """
         pattern = panel.judge(place, row)
-        if pattern + 1 >= MOST_PATTERNS:
+        if pattern + 1 == MOST_PATTERNS:
             self._retire(panel.selection)
             self._plan_anew()
         return pattern
@@ -649,7 +737,9 @@ class Tally:
         """Count one request at all its boundaries; gives them back with what the SLOs say of each, if so wished."""
         rows = request.boundaries
         plan = self.plan(request.texts, tuple(row.boundary for row in rows))
-        self._begin(plan, memoryview(array("q", (min(max(cell, MISSING), MOST) for cell in sheet_of(rows)))))
+        sheet = memoryview(array("q", (min(max(cell, MISSING), MOST) for cell in sheet_of(rows))))
+        self._begin(plan, sheet, START, 1)
+        plan.panel.answer(sheet, 0)
         if any(not row.open for row in rows):
             evicted = any(row.evicted for row in rows)
             joined = JOINED.index("evicted" if evicted else "whole" if request.whole else "partial")
@@ -699,7 +789,9 @@ class Tally:
             self._depart(plan, place, weight, now_ns)
         came_as = entered[0].klass if entered else klass  # under which the windows set the arrival against its end
         ends = -1 if came_as == klass else self.number("outcomes", row.boundary, came_as)
-        self._end(plan, place, weight, now_ns, in_windows, ends, judged)
+        self._end(plan, place, weight, now_ns, in_windows, ends)
+        if judged:
+            self._judge(plan.panel, place, weight, in_windows)
 
     def _leave(
         self, boundary: str, capped: tuple[str, ...], trace: tuple[int, int], announced: int, weight: int, now_ns: int,
@@ -868,6 +960,7 @@ class Tally:
             place = totals.place
             self._move(place + T_OUTCOMES, OUTCOMES, totals.outcomes)
             self._move(place + T_ARRIVALS, EVIDENCES, totals.arrivals)
+            totals.in_flight += self.cells.take(place + T_IN_FLIGHT)
             for slot, name in enumerate(TOKENS):
                 if self.cells.take(place + T_TOLD + slot):
                     totals.tokens[name] += self.cells.product(place + T_TOKENS + 2 * slot)
@@ -882,6 +975,8 @@ class Tally:
                 traffic.touched_ns = max(traffic.touched_ns, self.cells.take(traffic.place + R_TOUCHED))
                 traffic.departures += self.cells.take(traffic.place + R_DEPARTURES)
                 self._move(traffic.place + R_ARRIVALS, EVIDENCES, traffic.arrivals)
+                if self.cells.take(traffic.place + R_WAITED):
+                    traffic.in_flight["span"] += self.cells.take(traffic.place + R_WAITING)
         return self._traffic
 
     @property

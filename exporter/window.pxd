@@ -8,6 +8,8 @@ cdef long long SLOTS
 cdef long long LIMIT
 cdef Py_ssize_t KEPT
 cdef long long LAST
+cdef long long UNIT
+cdef long long MOST_WEIGHT
 
 cdef class Window:
     cdef readonly Py_ssize_t number
@@ -40,8 +42,9 @@ cdef class Moment:
 
     @cython.locals(key="long long", grain=Grain)
     cpdef void add(self, long long series, Py_ssize_t slot, long long amount) except *
-    @cython.locals(place=Py_ssize_t)
-    cpdef void add_all(self, long long[::1] triples, Py_ssize_t count) except *
+    cpdef void add_product(self, long long series, Py_ssize_t slot, long long factor, long long weight) except *
+    @cython.locals(index=Py_ssize_t)
+    cpdef void add_slots(self, long long series, long long[::1] slots, Py_ssize_t count, long long amount) except *
     cpdef void add_large(self, long long series, Py_ssize_t slot, amount) except *
 
 cdef class Windows:
@@ -54,6 +57,7 @@ cdef class Windows:
 
     @cython.locals(index="long long", found=Moment)
     cpdef Moment at(self, long long time_ns)
+    cpdef bint is_at(self, Moment moment, long long time_ns) except -1
     cpdef void add(self, long long time_ns, long long series, Py_ssize_t slot, amount) except *
     cpdef bint work(self, long long budget=*) except *
     @cython.locals(window=Window)
@@ -62,3 +66,5 @@ cdef class Windows:
     cpdef object slots(self, length_ns, long long series)
     @cython.locals(window=Window)
     cpdef object ranked(self, length_ns, long long series, shares)
+
+cdef object _times(factor, weight)

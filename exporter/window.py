@@ -23,6 +23,7 @@ from typing import Final
 
 from exporter.grain import Grain, Merge, Reader
 from exporter.histogram import quantile_slot
+from exporter.record import MOST_WEIGHT, WEIGHT_ONE
 from exporter.totals import Totals
 
 SLOTS: Final = 65_536
@@ -35,6 +36,7 @@ FINE_NS: Final = 60 * SECOND_NS
 """Younger grains stay short, so that windows of other lengths can take them over."""
 STEP: Final = 30_000
 """Amounts that `work` moves if not told otherwise: a few milliseconds."""
+UNIT: Final = WEIGHT_ONE
 LAST: Final = 0x7FFF_FFFF_FFFF_FFFF
 """After every series."""
 ALL: Final = 2**62
@@ -382,10 +384,20 @@ class Moment:
         if self.late and self.totals is not None:
             self.totals.add_everywhere(self.late, series, slot, amount)
 
-    def add_all(self, triples: memoryview, count: int) -> None:
-        """Count what `count` triples of series, slot and amount say, one after another in `triples` (64 bits each)."""
-        for place in range(0, 3 * count, 3):
-            self.add(triples[place], triples[place + 1], triples[place + 2])
+    def add_product(self, series: int, slot: int, factor: int, weight: int) -> None:
+        """Count a number of tokens, not negative, times a weight."""
+        if factor <= MOST_WEIGHT and weight <= MOST_WEIGHT:
+            self.add(series, slot, factor * weight)
+        else:
+            self.add_large(series, slot, _times(factor, weight))
+
+    def add_slots(self, series: int, slots: memoryview, count: int, amount: int) -> None:
+        """Count an amount in each of so many slots."""
+        if self.grain is not None and amount == UNIT and not self.others and not self.late:
+            self.grain.add_slots(series * SLOTS, slots, count)
+            return
+        for index in range(count):
+            self.add(series, slots[index], amount)
 
     def add_large(self, series: int, slot: int, amount: int) -> None:
         """Count an amount of any size."""
@@ -437,6 +449,10 @@ class Windows:
         if found is None or found.index != index:
             found = self.mover.kept[index % KEPT] = self._find(index, time_ns)
         return found
+
+    def is_at(self, moment: "Moment", time_ns: int) -> bool:
+        """Whether this is the moment of a time."""
+        return self.grain_ns != 0 and moment.grain is not None and moment.index == -(-time_ns // self.grain_ns)
 
     def _find(self, index: int, time_ns: int) -> "Moment":
         places = [(grains, grains.index(time_ns)) for grains in self.grains]
@@ -502,6 +518,11 @@ class Windows:
             return self.counts.ranked(window.number, series, shares)
         except OverflowError:
             return _ranked(self.counts.slots(window.number, series), shares)
+
+
+def _times(factor: int, weight: int) -> int:
+    """A product that may not fit into 64 bits."""
+    return factor * weight
 
 
 def _ranked(slots: Mapping[int, int], shares: Sequence[tuple[int, int]]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ def clock(speed: float, epoch_ns: int) -> int:
 
 async def serve(speed: float, epoch_ns: int, files: Files) -> None:
     """Until killed."""
-    async with Exporter(lambda: read_files(files, os.environ), clock=lambda: clock(speed, epoch_ns)):
+    async with Exporter(lambda: read_files(files, os.environ), clock=lambda: clock(speed, epoch_ns), reports=False):
         await asyncio.Event().wait()
 
 

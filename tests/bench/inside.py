@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from exporter.allocator import settle
 from exporter.pipeline import FUTURE_NS, Pipeline
 from tests.bench import recorded, subject
 from tests.bench.figures import Figure
@@ -83,6 +84,7 @@ def stages(options: Options) -> Iterator[Figure]:
         each.feed(first)
     taken = Stages(mix)
     taken.times(first)
+    settle()
     rounds = [_round(list(islice(bodies, per_round)), fed, taken) for _ in range(options.rounds)]
     rest = list(bodies)
     for count, each in fed.items():

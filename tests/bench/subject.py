@@ -64,14 +64,14 @@ def config_file(mix: Mix, delay_ms: int, *, grpc: int, http: int, web: int) -> s
 
 
 def pipeline(mix: Mix, slo_count: int) -> Pipeline:
-    """One in process with the same settings."""
+    """One in process with the same settings, as the server makes it."""
     plain = Settings()
     settings = replace(
         plain,
         join=replace(plain.join, grace_ns=mix.grace_ms * 1_000_000, max_open=MAX_OPEN),
         limits=replace(plain.limits, label_values=MAX_VALUES, series=MAX_VALUES),
     )
-    return Pipeline(settings, built_in(), slos(slo_count, mix.models))
+    return Pipeline(settings, built_in(), slos(slo_count, mix.models), reports=False)
 
 
 def exposed(of: Pipeline, now_ns: int) -> str:

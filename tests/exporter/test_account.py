@@ -1,5 +1,6 @@
 """Flat sums are exact, whatever is added."""
 
+from array import array
 from bisect import bisect_left
 from collections import Counter
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.account import Additions, Cells, Distribution, Distributions, Edges, Sums
+from exporter.account import Cells, Distribution, Distributions, Edges, Sums
 from exporter.histogram import LAYOUT, LIMIT_NS, TOP_SLOT, own_slot, slot_of_ns
 from exporter.record import WEIGHT_ONE
 
@@ -60,17 +61,6 @@ def test_sums_by_number_are_those_of_a_counter(added: list[tuple[int, int]]) -> 
     assert list(sums.items()) == []
 
 
-@given(st.lists(st.tuples(FACTORS, WEIGHTS), max_size=400))
-def test_additions_hold_what_fits_and_keep_the_rest_apart(products: list[tuple[int, int]]) -> None:
-    additions = Additions()
-    for place, (factor, weight) in enumerate(products):
-        additions.put_product(place, 1, factor, weight)
-    cells = list(additions.cells)[: 3 * additions.count]
-    noted = {cells[at]: cells[at + 2] for at in range(0, len(cells), 3)}
-    noted |= {series: amount for series, _, amount in additions.beyond}
-    assert noted == {place: factor * weight for place, (factor, weight) in enumerate(products)}
-
-
 @given(st.integers(0, LIMIT_NS) | st.integers(0, 3 * 10**9) | st.integers(0, 2**63 - 1))
 def test_the_slots_of_the_hot_path_are_those_of_the_layout(ns: int) -> None:
     right = TOP_SLOT if ns > LIMIT_NS else LAYOUT.index_of(-(-ns // 1000))
@@ -89,7 +79,8 @@ def test_a_value_belongs_to_the_first_bucket_whose_edge_it_does_not_pass(edges: 
 def test_distributions_of_several_metrics_keep_apart(values: list[tuple[int, int, int]]) -> None:
     of = Distributions(3)
     for metric, ns, weight in values:
-        of.add(metric, ns, own_slot(ns), weight)
+        cells = memoryview(array("q", [ns, own_slot(ns)]))
+        of.add_all(metric, cells, cells[1:], 1, weight)
     for metric in range(3):
         own = [(ns, weight) for each, ns, weight in values if each == metric]
         slots = Counter[int]()

@@ -1,4 +1,5 @@
 import heapq
+from array import array
 from random import Random
 
 import pytest
@@ -36,6 +37,7 @@ def test_places_are_a_mapping(steps: list[tuple[int, int, bool]]) -> None:
 @given(st.lists(st.integers(0, 50) | st.none(), max_size=300), st.booleans())
 def test_a_queue_gives_the_earliest_first(steps: list[int | None], rising: bool) -> None:
     queue, oracle, now = Queue(), list[tuple[int, int]](), 0
+    slots = memoryview(array("q", bytes(8 * 16 * 20 * 300)))
     for number, step in enumerate(steps * 20):
         if step is None:
             assert queue.first() == (oracle[0][0] if oracle else 2**63 - 1)
@@ -45,7 +47,8 @@ def test_a_queue_gives_the_earliest_first(steps: list[int | None], rising: bool)
                 heapq.heapify(oracle)
         else:
             now = now + step if rising else step
-            queue.push(now, number)
+            slots[16 * number] = now
+            queue.push(now, number, slots)
             heapq.heappush(oracle, (now, number))
 
 

@@ -14,7 +14,8 @@ from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.samples import Sample, Timestamp
 from prometheus_client.utils import floatToGoString
 
-from exporter.account import Cells, Edges, count_value, layout
+from exporter import account
+from exporter.account import Cells, Edges, Histogram, layout
 from exporter.expose.text import (
     CHUNK_LINES,
     Exemplar,
@@ -311,7 +312,7 @@ def any_histograms(data: st.DataObject) -> Histograms:
             slot = slot_of_ns(value)
             seen = data.draw(st.tuples(SIGNED, SIGNED, SIGNED, UNIX_NS))
             weight = data.draw(WEIGHTS.filter(lambda weight: 0 < weight < 2**61))
-            count_value(cells, place, edges, value, slot, weight, *seen)
+            Histogram(edges, cells, place).add(value, weight, account.Exemplar(*seen))
             if data.draw(st.booleans()):
                 size, of_sum, _ = layout()
                 count = place + size * edges.bucket(value, slot)
@@ -328,7 +329,7 @@ def test_a_copy_of_cells_stays_as_it_was() -> None:
     columns = Histograms(cells.copy())
     columns.add(("model", "llama", "default"), ("ok",), (10**9,), place)
     before = write_openmetrics([Family(FAMILY["inference_completion_seconds"], columns)])
-    count_value(cells, place, edges, 10**8, slot_of_ns(10**8), WEIGHT_ONE, 1, 2, 3, 4)
+    Histogram(edges, cells, place).add(10**8, WEIGHT_ONE, account.Exemplar(1, 2, 3, 4))
     cells.carried[place] = 2**70
     assert write_openmetrics([Family(FAMILY["inference_completion_seconds"], columns)]) == before
 

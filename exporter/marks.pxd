@@ -1,0 +1,36 @@
+# Types for the compiled build; marks.py is the program.
+cimport cython
+
+cdef int PART_BITS
+cdef Py_ssize_t BUCKET
+cdef unsigned long long TURN
+cdef unsigned long long HALF
+
+@cython.final
+cdef class Part:
+    cdef unsigned long long buckets
+    cdef readonly unsigned long long[::1] cells
+
+    cdef Py_ssize_t first(self, unsigned long long mark) except -1
+    cdef Py_ssize_t second(self, unsigned long long mark) except -1
+    cdef unsigned long long near(self, unsigned long long mark) except? 1
+    @cython.locals(first=Py_ssize_t, second=Py_ssize_t, at=Py_ssize_t)
+    cpdef bint has(self, unsigned long long mark) except -1
+    @cython.locals(first=Py_ssize_t, second=Py_ssize_t, key="unsigned long long",
+                   room=Py_ssize_t, other_room=Py_ssize_t, rooms=int, at=Py_ssize_t)
+    cdef bint put(self, unsigned long long mark, unsigned long long turn) except -1
+    @cython.locals(old="unsigned long long[::1]", at=Py_ssize_t)
+    cdef int resize(self, unsigned long long buckets) except -1
+    @cython.locals(cells="unsigned long long[::1]", left=Py_ssize_t, at=Py_ssize_t)
+    cpdef int sweep(self, unsigned long long turn) except -1
+
+@cython.final
+cdef class Fingerprints:
+    cdef readonly unsigned long long kept, now
+    cdef readonly list parts
+    cdef Py_ssize_t swept
+
+    @cython.locals(part=Part)
+    cpdef bint add(self, unsigned long long mark) except -1
+    @cython.locals(part=Part)
+    cdef int touch(self, unsigned long long mark) except -1

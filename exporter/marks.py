@@ -1,0 +1,137 @@
+"""Which spans were met in the last while, by 64-bit hashes.
+
+A table of buckets that are a line of the cache each. A mark stands in either of two buckets, in that which is emptier,
+so nearly all cells are used before there must be more. In its lowest bits it carries the *turn* in which it came, and
+those that came too many turns ago are swept out. The table is cut into parts, which grow and are swept one by one, so
+nobody waits for long.
+
+Among ten million spans the chance that any two share a hash, of which 61 bits count, is about 1 in 46,000.
+"""
+
+from typing import Final
+
+from exporter.ground import Ground
+
+PARTS: Final = 64
+PART_BITS: Final = 58
+BUCKET: Final = 8
+TURNS: Final = 7
+TURN: Final = 7
+"""The bits in which a mark carries its turn, from 1 to TURNS."""
+HALF: Final = 0xFFFF_FFFF
+
+
+class Part:
+    """The marks whose highest bits are the same."""
+
+    def __init__(self) -> None:
+        self.buckets = 64
+        self.cells = Ground(BUCKET * self.buckets, "Q").view()
+
+    def first(self, mark: int) -> int:
+        """Where the first of its buckets begins."""
+        return ((mark >> 3 & HALF) * self.buckets >> 32) * BUCKET
+
+    def second(self, mark: int) -> int:
+        """And the second."""
+        return ((mark >> 26 & HALF) * self.buckets >> 32) * BUCKET
+
+    def near(self, mark: int) -> int:
+        """Some of what is there."""
+        return self.cells[self.first(mark)] ^ self.cells[self.second(mark)]
+
+    def has(self, mark: int) -> bool:
+        """Whether a mark is there."""
+        first, second = self.first(mark), self.second(mark)
+        for at in range(BUCKET):
+            if self.cells[first + at] | TURN == mark | TURN or self.cells[second + at] | TURN == mark | TURN:
+                return True
+        return False
+
+    def put(self, mark: int, turn: int) -> bool:
+        """Put a mark in; whether it was not there."""
+        first, second, key = self.first(mark), self.second(mark), mark | TURN
+        room, other_room = -1, -1
+        rooms = 0
+        for at in range(first, first + BUCKET):
+            if self.cells[at] | TURN == key:
+                return False
+            if self.cells[at] == 0:
+                room = at
+                rooms += 1
+        for at in range(second, second + BUCKET):
+            if self.cells[at] | TURN == key:
+                return False
+            if self.cells[at] == 0:
+                other_room = at
+                rooms -= 1
+        if room < 0 or (rooms < 0 and other_room >= 0):
+            room = other_room
+        if room >= 0:
+            self.cells[room] = key ^ TURN | turn
+        else:
+            self.resize(self.buckets + self.buckets // 2)
+            self.put(mark, turn)
+        return True
+
+    def resize(self, buckets: int) -> None:
+        """Have another number of buckets."""
+        old, self.buckets = self.cells, buckets
+        self.cells = Ground(BUCKET * buckets, "Q").view()
+        for at in range(len(old)):
+            if old[at] != 0:
+                self.put(old[at], old[at] & TURN)
+
+    def sweep(self, turn: int) -> None:
+        """Forget what came in a turn; become smaller if little is left."""
+        cells, left = self.cells, 0
+        for at in range(len(cells)):
+            if cells[at] & TURN == turn:
+                cells[at] = 0
+            elif cells[at] != 0:
+                left += 1
+        if self.buckets > 64 and 4 * left < len(cells):
+            self.resize(max(64, self.buckets // 2))
+
+
+class Fingerprints:
+    """Marks of the last `kept` turns, at least, where a turn is from one call of `turn` to the next."""
+
+    def __init__(self, kept: int) -> None:
+        """`kept`: up to TURNS - 1."""
+        self.kept = kept
+        self.now = 1
+        self.parts = [Part() for _ in range(PARTS)]
+        self.swept = PARTS
+        """So many parts hold nothing of the turn that is to be forgotten."""
+
+    def add(self, mark: int) -> bool:
+        """Whether the mark is new."""
+        mark = mark if mark >= BUCKET else mark + BUCKET
+        part = self.parts[mark >> PART_BITS]
+        return part.put(mark, self.now)
+
+    def touch(self, mark: int) -> int:
+        """Bring near where a mark would stand."""
+        part = self.parts[mark >> PART_BITS]
+        return int(part.near(mark) != 0)
+
+    def __contains__(self, mark: int) -> bool:
+        mark = mark if mark >= BUCKET else mark + BUCKET
+        part = self.parts[mark >> PART_BITS]
+        return part.has(mark)
+
+    def turn(self) -> None:
+        """Begin another turn, and with it to forget the oldest."""
+        while self.sweep():
+            pass
+        self.now = self.now % TURNS + 1
+        self.swept = 0
+
+    def sweep(self) -> bool:
+        """Go on with forgetting, for a millisecond or so; whether there was something to do."""
+        if self.swept == PARTS:
+            return False
+        self.parts[self.swept].sweep((self.now + TURNS - self.kept - 1) % TURNS + 1)
+        self.swept += 1
+        return True

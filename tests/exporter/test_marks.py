@@ -1,0 +1,57 @@
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.marks import PARTS, TURNS, Fingerprints
+
+pytestmark = pytest.mark.both_builds
+
+MARKS = st.integers(0, 2**64 - 1) | st.integers(0, 20).map(lambda number: number << 3)
+FEW = st.builds(lambda part, number: part << 58 | number << 3, st.integers(0, 1), st.integers(0, 5_000))
+"""So many of one part that it grows."""
+
+
+def distinct(mark: int) -> int:
+    """A mark without its lowest bits, which do not count; the eight lowest marks are as the next eight."""
+    return max(mark, 8) >> 3 if mark >= 8 else 1
+
+
+@given(st.lists(MARKS | FEW, max_size=2_000))
+def test_a_mark_is_new_once(marks: list[int]) -> None:
+    of, known = Fingerprints(kept=2), set[int]()
+    for mark in marks:
+        assert of.add(mark) == (distinct(mark) not in known)
+        known.add(distinct(mark))
+        assert mark in of
+
+
+@pytest.mark.parametrize("kept", range(1, TURNS))
+def test_marks_are_known_for_as_many_turns_as_are_kept_and_then_forgotten(kept: int) -> None:
+    rng = Random(kept)
+    of, turns = Fingerprints(kept), list[list[int]]()
+    for turn in range(3 * TURNS):
+        marks = [rng.randrange(2**64) for _ in range(300)]
+        assert all(map(of.add, marks))
+        turns.append(marks)
+        for sweeps in range(PARTS + 1):
+            assert of.sweep() == (turn > 0 and sweeps < PARTS)
+        for age, old in enumerate(reversed(turns)):
+            assert all(mark in of for mark in old) if age < kept else not any(mark in of for mark in old)
+        of.turn()
+
+
+def test_what_is_known_is_known_while_parts_grow_and_become_smaller_again() -> None:
+    rng = Random(1)
+    of, crowd = Fingerprints(kept=2), [rng.randrange(2**64) for _ in range(200_000)]
+    assert all(map(of.add, crowd))
+    assert not any(map(of.add, crowd))
+    few = [rng.randrange(2**64) for _ in range(1_000)]
+    for _ in range(2 * TURNS):
+        of.turn()
+        for mark in few:
+            of.add(mark)
+    assert all(mark in of for mark in few)
+    assert not any(mark in of for mark in crowd)
+    assert sum(len(part.cells) for part in of.parts) < 100_000
