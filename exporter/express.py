@@ -47,8 +47,9 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
-TOGETHER: Final = 256
-"""Requests that are counted at once, those with the same act and labels one value after the other."""
+TOGETHER: Final = 1024
+"""Requests that are counted at once, those with the same act and labels one value after the other. Those who read call
+`flush` first."""
 MOST_CREDIT: Final = 200 * REHEARSAL
 SEED: Final = seed()
 ODD: Final = 0x9E3779B97F4A7C15
@@ -762,7 +763,6 @@ class Express:
             if slot >= 0 and not self.seal_slot(slot, now):
                 self.hand_over(slot)
                 handed += 1
-        self.flush(now)
         return self.first_due() <= until
 
     def touch_ahead(self) -> None:

@@ -79,7 +79,7 @@ class Pipeline:
         """What became of the log records."""
         self.records_received: Counter[str] = Counter()
         self._configure(settings, profiles)
-        self.tally = Tally(settings, slos, self.strings, since_start=reports)
+        self._tally = Tally(settings, slos, self.strings, since_start=reports)
         self.table = Table(
             self.recogniser.width,
             grace_ns=lateness_ns if replay else settings.join.grace_ns,
@@ -108,12 +108,18 @@ class Pipeline:
         self._new_express()
 
     def _new_express(self) -> None:
-        self.express = Express(self.table, self.tally, self._plan, self._defer if self.replay else None)
+        self.express = Express(self.table, self._tally, self._plan, self._defer if self.replay else None)
         self._stamp()
 
     def _stamp(self) -> None:
         """Tell the short way what is known of gateways."""
         self.express.stamp = 2 * len(self.routes) + self.gateway_seen
+
+    @property
+    def tally(self) -> Tally:
+        """What is counted, up to now."""
+        self.express.flush(self.now_ns)
+        return self._tally
 
     @property
     def fates(self) -> Counter[str]:
@@ -166,6 +172,7 @@ class Pipeline:
         """Go on with other settings. What waits to be joined stays, counters do not go back."""
         names = [profile.name for profile in self.profiles]
         self.express.hand_over_all()
+        self.express.flush(self.now_ns)
         self.fates  # noqa: B018  (takes over what is counted there)
         self._configure(settings, profiles)
         places = {profile.name: place for place, profile in enumerate(self.profiles)}
@@ -173,11 +180,11 @@ class Pipeline:
         self.table.grace_ns = settings.join.grace_ns
         self.table.max_open = settings.join.max_open
         self.table.max_age_ns = settings.join.max_age_ns
-        self.tally.reconfigure(settings, slos)
-        for flight in self.tally.flights.flights.values():
+        self._tally.reconfigure(settings, slos)
+        for flight in self._tally.flights.flights.values():
             if flight.ended_ns is None and not self.replay:  # other limits, other deadlines
                 flight.again_ns = None
-                self.tally.watch(flight, self.now_ns, in_windows=self._recent)
+                self._tally.watch(flight, self.now_ns, in_windows=self._recent)
         self.gauges.reconfigure(settings.sources.scrape, self._looks_back_ns)
         self._new_express()
 
@@ -210,7 +217,7 @@ class Pipeline:
 
     def _take(self, batch: Batch, now_ns: int) -> None:
         rows = memoryview(self.recogniser.recognise(batch, self.decoder.generation, None if self.replay else now_ns))
-        if self.tally.flights.known or self.sealed is not None:
+        if self._tally.flights.known or self.sealed is not None:
             self.express.hand_over_all()
             self._take_generally(rows, batch, now_ns)
             return
@@ -243,7 +250,7 @@ class Pipeline:
             if fate not in ("future", "duplicate", "not_request"):
                 self.table.add(row, self._links(batch, index))
                 if row[record.ROLE] == GATEWAY:
-                    self.tally.flights.end_by_span(row)
+                    self._tally.flights.end_by_span(row)
 
     def _fate(self, row: memoryview, now_ns: int) -> str | None:
         """The fate of a span where it is known on arrival; the others have theirs when their request is sealed."""
@@ -283,23 +290,23 @@ class Pipeline:
             return "future"
         if row[record.CALL] == 0:
             return "not_request"
-        return "used" if self.tally.flights.is_new(row) else "duplicate"
+        return "used" if self._tally.flights.is_new(row) else "duplicate"
 
     def _tell(self, row: Sequence[int], now_ns: int) -> None:
         """Go by what a log record says of a request."""
         self.newest_ns = max(self.newest_ns, row[record.END])
         self.oldest_ns = row[record.START] if self.oldest_ns is None else min(self.oldest_ns, row[record.START])
-        flight = self.tally.flights.tell(row, row[record.SEEN], self._begin)
+        flight = self._tally.flights.tell(row, row[record.SEEN], self._begin)
         if not self.replay:  # in a replay all is known before anything is counted
             if not flight.entered and not flight.inner:
-                self.tally.enter(flight, now_ns, in_windows=self._recent(flight.arrived_ns))
+                self._tally.enter(flight, now_ns, in_windows=self._recent(flight.arrived_ns))
             if flight.ended_ns is None:
-                self.tally.watch(flight, now_ns, in_windows=self._recent)
+                self._tally.watch(flight, now_ns, in_windows=self._recent)
         if row[record.RECORD] == record.ENDING:
             self.table.add(row)
 
     def _begin(self, row: Row) -> Flight:
-        return self.tally.flight_of(row, self.profiles[row[record.PROFILE]].flush_ns)
+        return self._tally.flight_of(row, self.profiles[row[record.PROFILE]].flush_ns)
 
     def _recent(self, time_ns: int) -> bool:
         """Whether what happened then may still enter the windows."""
@@ -307,7 +314,7 @@ class Pipeline:
 
     def _give_up(self, flight: Flight) -> None:
         """Count a request whose end never came."""
-        self.tally.flights.lost_ends += 1
+        self._tally.flights.lost_ends += 1
         row = list(flight.row)
         row[record.RECORD] = record.ENDING
         row[record.START] = row[record.ARRIVED] = flight.arrived_ns
@@ -315,7 +322,7 @@ class Pipeline:
         self._measure(Path([], [row], [-1], [], [], [], [], [0], evicted=True))
 
     def _look_after_flights(self) -> None:
-        flights = self.tally.flights
+        flights = self._tally.flights
         for flight in flights.lost(self.now_ns - self.settings.join.max_age_ns):
             self._give_up(flight)
         if len(flights.flights) > self.settings.join.max_open:
@@ -339,13 +346,15 @@ class Pipeline:
     def tick_in_steps(self, now_ns: int) -> Iterator[None]:
         """The same; halts every few milliseconds, where others may have their turn."""
         self._advance(now_ns)
+        self.express.flush(now_ns)
         self.express.earn(REHEARSAL)
         self._look_after_flights()
-        self.tally.windows.aim(now_ns - self.settings.windows.delay_ns)
-        self.tally.flights.forget(min(each.end_ns for each in self.tally.windows.windows.values()))
-        while self.tally.windows.work():
+        self._tally.windows.aim(now_ns - self.settings.windows.delay_ns)
+        self._tally.flights.forget(min(each.end_ns for each in self._tally.windows.windows.values()))
+        while self._tally.windows.work():
             yield
-        self.tally.expire(now_ns)
+        self.express.flush(now_ns)  # who waits to be counted would be counted where nothing is any more
+        self._tally.expire(now_ns)
         self.offsets.forget(now_ns)
         self._turn(now_ns, self.settings.join.max_age_ns + self.settings.join.grace_ns)
 
@@ -358,7 +367,7 @@ class Pipeline:
             fingerprints.turn()
         if now_ns - self.turned_ns > REMEMBER_NS + age_ns:
             self.turned_ns = now_ns
-            self.tally.flights.settled.turn()
+            self._tally.flights.settled.turn()
             self.strings.turn()
             self.recogniser.forget()
             self.log_recogniser.forget()
@@ -367,7 +376,7 @@ class Pipeline:
 
     def _advance(self, now_ns: int) -> None:
         """Seal what is ripe."""
-        self.now_ns = self.tally.now_ns = self.newest_ns if self.replay else now_ns
+        self.now_ns = self._tally.now_ns = self.newest_ns if self.replay else now_ns
         self._seal(self.now_ns)
         for path in self.table.evict(self.express):
             self._resolve(path)
@@ -375,8 +384,8 @@ class Pipeline:
         if self.replay:
             self._advance_replay(self.newest_ns - self.lateness_ns)
             return
-        for flight in islice(self.tally.flights.due(now_ns), DUE_AT_ONCE):
-            self.tally.watch(flight, now_ns, in_windows=self._recent)
+        for flight in islice(self._tally.flights.due(now_ns), DUE_AT_ONCE):
+            self._tally.watch(flight, now_ns, in_windows=self._recent)
 
     def _seal(self, now_ns: int) -> None:
         """Seal what is due in `express` and in the table, in the order in which it is due."""
@@ -409,18 +418,18 @@ class Pipeline:
         return hanging, self.replay or self._in_time(request)
 
     def _plan(self, act: Act, numbers: tuple[int, ...]) -> Any:
-        return self.tally.plan(self.tally.texts(numbers[0], numbers[1], numbers[2:]), act.boundaries)
+        return self._tally.plan(self._tally.texts(numbers[0], numbers[1], numbers[2:]), act.boundaries)
 
     def _advance_replay(self, watermark_ns: int) -> None:
         while self.pending and self.pending[0][0] <= watermark_ns:
             self._measure_next()
-        self.express.flush(self.now_ns)
         if watermark_ns - self.settled_ns > BUCKET_NS:
             self.settled_ns = watermark_ns
-            if self.tally.last_ns is not None:  # at the end they are read as of the last end of a request
-                self.tally.windows.advance(min(watermark_ns, self.tally.last_ns))
+            self.express.flush(self.now_ns)
+            if self._tally.last_ns is not None:  # at the end they are read as of the last end of a request
+                self._tally.windows.advance(min(watermark_ns, self._tally.last_ns))
             self.offsets.forget(watermark_ns - self.lateness_ns)
-            self.tally.flights.forget(watermark_ns - self.lateness_ns)
+            self._tally.flights.forget(watermark_ns - self.lateness_ns)
             self._turn(watermark_ns, 2 * self.lateness_ns)
 
     def seal_all(self, now_ns: int) -> None:
@@ -444,11 +453,11 @@ class Pipeline:
         for requests in held.values():
             for request in requests:
                 self._count(request)
-        for flight in list(self.tally.flights):
-            self.tally.enter(flight, self.now_ns, in_windows=True)
-            self.tally.watch(flight, self.now_ns, in_windows=self._recent)
-        if self.tally.last_ns is not None:
-            self.tally.windows.finish(self.tally.last_ns)
+        for flight in list(self._tally.flights):
+            self._tally.enter(flight, self.now_ns, in_windows=True)
+            self._tally.watch(flight, self.now_ns, in_windows=self._recent)
+        if self._tally.last_ns is not None:
+            self._tally.windows.finish(self._tally.last_ns)
 
     def _resolve(self, path: Path) -> None:
         """Learn from a request what others need to know; measure it once they have been learnt from, too."""
@@ -496,29 +505,29 @@ class Pipeline:
 
     def _measure(self, path: Path) -> None:
         flights = self._land(path.nodes)
-        told_before = not flights and self.tally.flights.have_settled(path.nodes)
+        told_before = not flights and self._tally.flights.have_settled(path.nodes)
         request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
         if told_before:  # but not at the engine, of which no log tells
-            self.tally.unmatched["counted_before"] += 1
+            self._tally.unmatched["counted_before"] += 1
             request.boundaries = [row for row in request.boundaries if row.boundary == "model"]
         if flights:  # logs tell of every request, whatever the spans around it were sampled for
             request.flights, request.weight = flights, WEIGHT_ONE
-        request.texts = self.tally.labels_of(request)
+        request.texts = self._tally.labels_of(request)
         self._hold_or_count(request)
 
     def _land(self, nodes: Sequence[Row]) -> list[Flight]:
         """The flights of a request that has been joined, which are done with."""
-        if not self.tally.flights.known:
+        if not self._tally.flights.known:
             return []
-        flights = self.tally.flights.of(nodes)
+        flights = self._tally.flights.of(nodes)
         starts = {flight.key: flight.arrived_ns for flight in flights}
         for node in nodes:
             if node[record.RECORD] == record.ENDING and node[record.FLIGHT] in starts:
                 node[record.START] = node[record.ARRIVED] = starts[node[record.FLIGHT]]
         if flights:
-            self.tally.flights.remember(nodes)
+            self._tally.flights.remember(nodes)
         for flight in flights:
-            self.tally.flights.settle(flight, max(node[record.END] for node in nodes))
+            self._tally.flights.settle(flight, max(node[record.END] for node in nodes))
         return flights
 
     def _hold_or_count(self, request: Request) -> None:
@@ -556,7 +565,7 @@ class Pipeline:
     def _count(self, request: Request) -> None:
         self._decide(request)
         in_windows = self.replay or self._in_time(request)
-        judged = self.tally.count(request, self.now_ns, in_windows=in_windows, listened=self.sealed is not None)
+        judged = self._tally.count(request, self.now_ns, in_windows=in_windows, listened=self.sealed is not None)
         if self.sealed is not None:
             self.sealed(request, judged)
 
@@ -582,17 +591,17 @@ class Pipeline:
     @property
     def _looks_back_ns(self) -> int:
         """How old the beginning of a window may be; a window ends with a slice, which is 10 s at most."""
-        return max(self.tally.window_lengths) + self.settings.windows.delay_ns + 10 * SECOND_NS
+        return max(self._tally.window_lengths) + self.settings.windows.delay_ns + 10 * SECOND_NS
 
     @property
     def told_by_gauges(self) -> set[str]:
         """Boundaries of scraped servers at which nothing told of a request before it had ended."""
-        early = {boundary for (boundary, _), traffic in self.tally.traffic.items() if traffic.in_flight}
-        return (self.gauges.boundaries & self.tally.published) - early
+        early = {boundary for (boundary, _), traffic in self._tally.traffic.items() if traffic.in_flight}
+        return (self.gauges.boundaries & self._tally.published) - early
 
     def flow(self, boundary: str, length_ns: int) -> Flow | None:
         """What gauges tell of the window of this length."""
-        end_ns = self.tally.windows.windows[length_ns].end_ns
+        end_ns = self._tally.windows.windows[length_ns].end_ns
         return self.gauges.flow(boundary, end_ns - length_ns, end_ns)
 
     def report(self, now_ns: int | None = None) -> dict[str, Any]:
@@ -600,7 +609,7 @@ class Pipeline:
 
         Raises RuntimeError if what only reports show was not kept.
         """
-        if not self.tally.since_start:
+        if not self._tally.since_start:
             raise RuntimeError("this pipeline was told that nobody asks for reports")
         return report(self)
 
