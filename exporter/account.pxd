@@ -17,6 +17,7 @@ cdef Py_ssize_t ENDED
 
 @cython.final
 cdef class Cells:
+    cdef object _ground
     cdef public long long[::1] cells
     cdef public Py_ssize_t used
     cdef public dict free
@@ -65,6 +66,7 @@ cdef class Edges:
 
     @cython.locals(place=Py_ssize_t)
     cpdef Py_ssize_t bucket(self, long long ns, long long slot) except -1
+    cdef Py_ssize_t place(self, Py_ssize_t histogram, long long ns) except -1
 
 @cython.locals(index=Py_ssize_t, ns=cython.longlong, at=Py_ssize_t, sheet=Py_ssize_t)
 cpdef int count_values(

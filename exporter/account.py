@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from mmap import mmap
 from typing import Final, NamedTuple
 
+from exporter.ground import NOTHING, Ground
 from exporter.histogram import LIMIT_NS, TOP_SLOT, least_ns, own_slot
 from exporter.record import WEIGHT_ONE
 from exporter.sheet import ENDED, SPAN, TRACE_HI, TRACE_LO, WIDTH
@@ -49,7 +50,8 @@ class Cells:
     """Blocks of cells, each known by its place. Place 0 is none."""
 
     def __init__(self, count: int = 1024) -> None:
-        self.cells = zeros(count)
+        self._ground = Ground(count)
+        self.cells = self._ground.view()
         self.used = 1
         self.free: dict[int, list[int]] = {}
         """Places of blocks that were given back, by size."""
@@ -63,9 +65,9 @@ class Cells:
         place = self.used
         self.used += size
         if self.used > len(self.cells):
-            grown = zeros(self.used + self.used // 4)
-            grown[: len(self.cells)] = self.cells
-            self.cells = grown
+            self.cells = NOTHING
+            self._ground.grow(self.used + self.used // 4)
+            self.cells = self._ground.view()
         return place
 
     def release(self, place: int, size: int) -> None:
@@ -239,6 +241,10 @@ class Edges:
         while place < self.count and self.edges[place] < ns:
             place += 1
         return place
+
+    def place(self, histogram: int, ns: int) -> int:
+        """The place of the bucket of a value in the histogram at a place."""
+        return histogram + BUCKET * self.bucket(ns, own_slot(ns))
 
 
 class Histogram:

@@ -12,20 +12,21 @@ cdef unsigned long long MASK
 cdef long long MISSING
 cdef long long ELSEWHERE
 cdef long long NEVER
-cdef long long[::1] NOTHING
 
 cdef long long MOST_CREDIT
 cdef Py_ssize_t TOGETHER
+cdef Py_ssize_t NEAR
 
-cdef class Places:
+@cython.final
+cdef class Some:
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t mask
     cdef unsigned long long[::1] cells
 
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
-    cpdef long long find(self, unsigned long long key) except? -3
+    cpdef Py_ssize_t find(self, unsigned long long key) except? -3
     cdef Py_ssize_t home(self, unsigned long long key)
-    cdef long long touch(self, unsigned long long key)
+    cdef Py_ssize_t touch(self, unsigned long long key) except? -3
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
     cpdef int put(self, unsigned long long key, long long place) except -1
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
@@ -34,6 +35,19 @@ cdef class Places:
     cdef int close(self, Py_ssize_t hole) except -1
     @cython.locals(old="unsigned long long[::1]", size=Py_ssize_t, at=Py_ssize_t)
     cdef int grow(self) except -1
+
+@cython.final
+cdef class Places:
+    cdef list parts
+
+    @cython.locals(part=Some)
+    cpdef Py_ssize_t find(self, unsigned long long key) except? -3
+    @cython.locals(part=Some)
+    cdef Py_ssize_t touch(self, unsigned long long key) except? -3
+    @cython.locals(part=Some)
+    cpdef int put(self, unsigned long long key, long long place) except -1
+    @cython.locals(part=Some)
+    cpdef int remove(self, unsigned long long key) except -1
 
 cdef class Queue:
     cdef long long[::1] ring
@@ -107,7 +121,7 @@ cdef class Express:
     @cython.locals(index=Py_ssize_t, base=Py_ssize_t, end="long long")
     cpdef list receive(self, long long[::1] rows, Py_ssize_t count, long long now_ns, long long future_ns,
                        long long delay_ns, long long lateness_ns)
-    @cython.locals(index=Py_ssize_t, base=Py_ssize_t, found="long long")
+    @cython.locals(index=Py_ssize_t, base=Py_ssize_t, found="long long", slot="long long", place=Py_ssize_t)
     cdef int touch(self, long long[::1] rows, Py_ssize_t count) except -1
     @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")
@@ -139,7 +153,8 @@ cdef class Express:
     cdef long long next_slot(self) except -2
     @cython.locals(time="long long", later="long long")
     cpdef long long first_due(self)
-    @cython.locals(found="long long", slot="long long", at=Py_ssize_t, index=Py_ssize_t, place=Py_ssize_t)
+    @cython.locals(found="long long", slot="long long", at=Py_ssize_t, index=Py_ssize_t, place=Py_ssize_t,
+                   identity="long long")
     cdef int touch_ahead(self) except -1
     @cython.locals(handed=Py_ssize_t, slot="long long")
     cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except -1
@@ -169,8 +184,10 @@ cdef class Express:
     cdef int settle_fates(self, Act act) except -1
     @cython.locals(size=Py_ssize_t, planned=Planned, number=Py_ssize_t)
     cdef int count(self, Py_ssize_t slot, Act act, long long now) except -1
-    @cython.locals(act=Act, planned=Planned)
+    @cython.locals(count=Py_ssize_t, index=Py_ssize_t, act=Act, planned=Planned)
     cpdef int flush(self, long long now) except -1
+    @cython.locals(planned=Planned)
+    cdef int touch_series(self, Py_ssize_t far, Py_ssize_t nearer) except -1
     @cython.locals(count=Py_ssize_t, number=Py_ssize_t, index=Py_ssize_t)
     cdef int count_some(self, Act act, Planned planned, long long now) except -1
     cpdef int earn(self, long long credit) except -1

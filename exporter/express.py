@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from exporter import record
-from exporter.ground import Ground
+from exporter.ground import NOTHING, Ground
 from exporter.join import Gathering, Table, mark_at, seed, trace_key
 from exporter.marks import Fingerprints
 from exporter.record import MISSING
@@ -47,26 +47,27 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
-TOGETHER: Final = 1024
+TOGETHER: Final = 2048
 """Requests that are counted at once, those with the same act and labels one value after the other. Those who read call
 `flush` first."""
+NEAR: Final = 64
+"""So many combinations of labels are in the caches anyway."""
 MOST_CREDIT: Final = 200 * REHEARSAL
 SEED: Final = seed()
 ODD: Final = 0x9E3779B97F4A7C15
 MASK: Final = 0xFFFFFFFFFFFFFFFF
 NEVER: Final = 2**63 - 1
-NOTHING: Final = memoryview(array("q", [0]))
 ELSEWHERE: Final = -2
 """In place of a slot: the table has it."""
 
 
-class Places:
-    """A mapping of 64-bit numbers, signed or not, to places or ELSEWHERE, in an open table."""
+class Some:
+    """A part of a mapping: an open table."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.mask = 1023
-        self.cells = memoryview(array("Q", bytes(16 * 1024)))
+        self.mask = 63
+        self.cells = memoryview(array("Q", bytes(16 * 64)))
         """Keys, 0 where there is none, and places less ELSEWHERE."""
 
     def find(self, key: int) -> int:
@@ -135,6 +136,38 @@ class Places:
         for at in range(size):
             if old[2 * at] != 0:
                 self.put(old[2 * at], old[2 * at + 1] - 2)
+
+
+class Places:
+    """A mapping of 64-bit numbers, signed or not, to places or ELSEWHERE. It grows part by part: nobody waits long."""
+
+    def __init__(self) -> None:
+        self.parts = [Some() for _ in range(16)]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(part.count for part in self.parts)
+
+    def find(self, key: int) -> int:
+        """The place of a key, -1 where there is none."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        return part.find(key)
+
+    def touch(self, key: int) -> int:
+        """Bring near where a key would stand."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        return part.touch(key)
+
+    def put(self, key: int, place: int) -> None:
+        """Set the place of a key."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        part.put(key, place)
+
+    def remove(self, key: int) -> None:
+        """Forget a key."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        part.remove(key)
 
 
 class Queue:
@@ -457,6 +490,16 @@ class Express:
             self.marks[index] = mark_at(rows, base)
             found ^= self.traces.touch(trace_key(rows[base], rows[base + 1]))
             found ^= self.fingerprints.touch(self.marks[index])
+            if rows[base + 29] != MISSING:
+                found ^= self.ids.touch(rows[base + 29])
+        for index in range(count):
+            base = index * self.width
+            slot = self.traces.find(trace_key(rows[base], rows[base + 1]))
+            if slot >= 0:
+                found ^= self.slots[16 * slot] ^ self.slots[16 * slot + 8]
+            if index < self.rows_free:
+                place = self.free_rows[self.rows_free - 1 - index]
+                found ^= self.cells[place] ^ self.cells[place + 8] ^ self.cells[place + 16]
         self.near = found
 
     def take(self, rows: memoryview, base: int) -> bool:
@@ -766,7 +809,7 @@ class Express:
         return self.first_due() <= until
 
     def touch_ahead(self) -> None:
-        """Bring near what will be looked at in a moment: a slot, and the rows of one that is nearer already."""
+        """Bring near what will be looked at in a moment: a slot, the rows of one that is nearer, the ids of the next."""
         found, slot = 0, self.soon.ahead(16)
         if slot >= 0:
             found = self.slots[16 * slot] ^ self.slots[16 * slot + 8]
@@ -777,6 +820,12 @@ class Express:
             for index in range(self.slots[at + 3]):
                 place = self.slots[at + 8 + index]
                 found ^= self.cells[place] ^ self.cells[place + 8] ^ self.cells[place + 16]
+        slot = self.soon.ahead(4)
+        if slot >= 0:
+            for index in range(self.slots[16 * slot + 3]):
+                identity = self.cells[self.slots[16 * slot + 8 + index] + 7]
+                if identity != MISSING:
+                    found ^= self.ids.touch(identity)
         self.near = found
 
     def seal_slot(self, slot: int, now: int) -> bool:
@@ -975,10 +1024,23 @@ class Express:
 
     def flush(self, now: int) -> None:
         """Count those that wait."""
-        for act, planned in self.awaited:
+        count = len(self.awaited)
+        for index in range(count):
+            if count > NEAR:  # else all of it is near
+                self.touch_series(index + 16, index + 8)
+            act, planned = self.awaited[index]
             self.count_some(act, planned, now)
         self.awaited = []
         self.uncounted = self.written = 0
+
+    def touch_series(self, far: int, nearer: int) -> None:
+        """Bring near where those are counted that come in a moment."""
+        if far < len(self.awaited):
+            planned = self.awaited[far][1]
+            self.tally.touch_series(planned.plan)
+        if nearer < len(self.awaited):
+            planned = self.awaited[nearer][1]
+            self.tally.touch_histograms(planned.plan, self.sheets, self.starts[planned.last])
 
     def count_some(self, act: Act, planned: Planned, now: int) -> None:
         """Count those that wait for the same."""

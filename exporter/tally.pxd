@@ -52,6 +52,7 @@ cdef Py_ssize_t OF_COMPLETION
 cdef Py_ssize_t OF_PHASE
 cdef Py_ssize_t OF_TPOT
 cdef Py_ssize_t OF_TTFT
+cdef Py_ssize_t SERIES_CELLS
 cdef Py_ssize_t WEIGHTS
 cdef Py_ssize_t OUTPUTS
 cdef Py_ssize_t NEWEST_IDS
@@ -92,6 +93,7 @@ cdef class Tally:
     cdef Py_ssize_t own
     cdef long long[::1] sheets, starts, values_ns, value_slots_of
     cdef Py_ssize_t count_of, first, stop
+    cdef long long near
     cdef long long counted
     cdef public dict selections
     cdef public list retired
@@ -135,6 +137,13 @@ cdef class Tally:
     cdef int _count_alike(
         self, Plan plan, long long weight, long long now_ns, bint in_windows, Py_ssize_t joined, Py_ssize_t unmatched,
         long long negative, Py_ssize_t announced, long long[::1] waits) except -1
+    @cython.locals(place=Py_ssize_t, series=Py_ssize_t, cell=Py_ssize_t)
+    cdef int touch_series(self, Plan plan) except -1
+    @cython.locals(place=Py_ssize_t, at=Py_ssize_t, series=Py_ssize_t, outcome=cython.longlong,
+                   source=cython.longlong, phase=Py_ssize_t)
+    cdef int touch_histograms(self, Plan plan, long long[::1] sheets, Py_ssize_t start) except -1
+    @cython.locals(histogram=Py_ssize_t, edges=Edges)
+    cdef int _touch_bucket(self, Py_ssize_t cell, Py_ssize_t metric, long long ns) except -1
     cpdef Py_ssize_t announce(
         self, Plan plan, long long[::1] sheet, long long weight, long long now_ns, bint in_windows) except -1
     @cython.locals(row=Py_ssize_t, index=Py_ssize_t, traffic=Py_ssize_t)

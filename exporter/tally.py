@@ -53,6 +53,7 @@ from exporter.series import (
     OF_PHASE,
     OF_TPOT,
     OF_TTFT,
+    SERIES_CELLS,
     SOURCES,
     TOKENS,
     Series,
@@ -183,6 +184,7 @@ class Tally:
         self.count_of = 0
         """Requests that are being counted, and of them those that ended at one moment."""
         self.first = self.stop = 0
+        self.near = 0
         self.values_ns = zeros(64)
         self.value_slots_of = zeros(64)
         """Of one value of these."""
@@ -463,6 +465,32 @@ class Tally:
             for place in range(plan.length):
                 if plan.rows[PLAN_ROW * place + PUBLISHED] and plan.panel.judges(place):
                     self._judge(plan.panel, place, weight, in_windows)
+
+    def touch_series(self, plan: Plan) -> None:
+        """Bring near the series of a plan."""
+        for place in range(plan.length):
+            series = plan.rows[PLAN_ROW * place + IN_SERIES]
+            for cell in range(series, series + SERIES_CELLS, 8):
+                self.near ^= self.cells.cells[cell]
+
+    def touch_histograms(self, plan: Plan, sheets: memoryview, start: int) -> None:
+        """Bring near the buckets in which the values of a sheet are counted."""
+        for place in range(plan.length):
+            at, series = start + WIDTH * place, plan.rows[PLAN_ROW * place + IN_SERIES]
+            if not series:
+                continue
+            outcome, source = sheets[at + OUTCOME], sheets[at + SOURCE]
+            self._touch_bucket(series + OF_TTFT + (NO_SOURCE if source == MISSING_CELL else source), 0, sheets[at + TTFT])
+            self._touch_bucket(series + OF_TPOT, 1, sheets[at + TPOT_CELL])
+            self._touch_bucket(series + OF_COMPLETION + outcome, 2, sheets[at + COMPLETION_CELL])
+            for phase in range(OF_PHASES):
+                self._touch_bucket(series + OF_PHASE + phase, OF_METRICS, sheets[at + PHASES_FROM + phase])
+
+    def _touch_bucket(self, cell: int, metric: int, ns: int) -> None:
+        histogram = self.cells.cells[cell]
+        if ns != MISSING_CELL and histogram:
+            edges = self.buckets[metric]
+            self.near ^= self.cells.cells[edges.place(histogram, ns)]
 
     def announce(self, plan: Plan, sheet: memoryview, weight: int, now_ns: int, in_windows: bool) -> int:
         """Count a job that waits in a queue, the one row of a sheet, as arrived; the place of its traffic or 0."""

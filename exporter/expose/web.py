@@ -14,14 +14,15 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
-from prometheus_client import ProcessCollector
-from prometheus_client.metrics_core import Metric
 
 from exporter.expose.text import OPENMETRICS, TEXT, Family, Point, Writer
 from slo_rules.families import FamilySpec, Kind
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 LIFECYCLE_DISABLED: Final = (
     "Reload over HTTP is disabled: set web.enable_lifecycle: true (or start with --web.enable-lifecycle), "
@@ -207,10 +208,12 @@ _KINDS: Final[dict[str, Kind]] = {"counter": "counter", "gauge": "gauge"}
 
 def process_families() -> list[Family]:
     """The `process_*` families of prometheus-client: memory, processor time, files. None without /proc."""
+    from prometheus_client import ProcessCollector  # slow to import, and nobody has to be ready for a scrape
+
     return [_of_prometheus_client(metric) for metric in ProcessCollector(registry=None).collect()]
 
 
-def _of_prometheus_client(metric: Metric) -> Family:
+def _of_prometheus_client(metric: "Metric") -> Family:
     kind = _KINDS[metric.type]
     name = f"{metric.name}_total" if kind == "counter" else metric.name
     unit = next((unit for unit in ("seconds", "bytes") if metric.name.endswith(f"_{unit}")), "")

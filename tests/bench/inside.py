@@ -15,7 +15,7 @@ from exporter.allocator import settle
 from exporter.pipeline import FUTURE_NS, Pipeline
 from tests.bench import recorded, subject
 from tests.bench.figures import Figure
-from tests.bench.mix import BATCH, REQUESTS_PER_S, SPANS, UNDER_WAY, Body, Mix
+from tests.bench.mix import BATCH, LONGEST, REQUESTS_PER_S, SPANS, UNDER_WAY, Body, Mix
 from tests.bench.options import Options
 
 T = TypeVar("T")
@@ -93,10 +93,14 @@ def stages(options: Options) -> Iterator[Figure]:
 
 
 def mix_of(bodies: int, under_way: int = UNDER_WAY, **others: Any) -> Mix:
-    """A mix that has some bodies more than it takes to have as many under way as ever, and a last one."""
+    """A mix that has some bodies more than it takes to have as many under way as ever.
+
+    Requests go on to arrive while these come: there are as many more as the longest lasts.
+    """
     warm = Mix(0, under_way=under_way).whole_from
     grace_ms = 2_000 * under_way // REQUESTS_PER_S
-    return Mix((warm + bodies + 1) * BATCH // SPANS, under_way=under_way, **{"grace_ms": grace_ms, **others})
+    requests = (warm + bodies) * BATCH // SPANS + LONGEST * under_way
+    return Mix(requests, under_way=under_way, **{"grace_ms": grace_ms, **others})
 
 
 def _round(bodies: Sequence[Body], fed: dict[int, Fed], taken: "Stages") -> dict[str, float]:
@@ -157,7 +161,7 @@ class Stream:
         self.fed = Fed(subject.pipeline(mix, slo_count))
         self._judged = slo_count > 0
         self._bodies = mix.bodies()
-        self.round(mix.whole_from)
+        self.round(mix.whole_from + known_from(mix.models))
 
     def round(self, bodies: int) -> float:
         """CPU µs a span of the next bodies."""
@@ -187,6 +191,11 @@ def label_sets(options: Options) -> Iterator[Figure]:
         "under_way": under_way, "models": models_of(count)})  # fmt: skip
 
 
+def known_from(models: int) -> int:
+    """The bodies by which nothing of a model is met for the first time any more: outcomes of one in a hundred."""
+    return 100 * models * SPANS // BATCH if models > UNDER_WAY // 100 else 0
+
+
 def models_of(series: int) -> int:
     """Models with which there are so many series: each has one at three boundaries."""
     return -(-series // 3)
@@ -196,7 +205,7 @@ def _growth(
     case: str, what: str, counts: Sequence[int], options: Options, fields: Callable[[int], dict[str, int]]
 ) -> Iterator[Figure]:
     per_round = 20 if options.quick else 200
-    streams = [Stream(mix_of(options.rounds * per_round, **fields(count)), SLOS) for count in counts]
+    streams = [_stream(options.rounds * per_round, **fields(count)) for count in counts]
     rounds = [[stream.round(per_round) for stream in streams] for _ in range(options.rounds)]
     for stream in streams:
         stream.end()
@@ -205,6 +214,10 @@ def _growth(
         ratios = tuple(each[place] / each[0] for each in rounds)
         yield Figure(case, f"CPU a span with {count:,} {what} : with {few}", ratios, at_most=1.2)
     yield Figure(case, f"CPU a span with {few} {what}", tuple(each[0] for each in rounds), "µs")
+
+
+def _stream(bodies: int, **fields: int) -> Stream:
+    return Stream(mix_of(bodies + known_from(fields.get("models", 0)), **fields), SLOS)
 
 
 def tick(options: Options) -> Iterator[Figure]:

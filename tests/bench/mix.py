@@ -28,6 +28,8 @@ REQUESTS_PER_S: Final = 100_000
 UNDER_WAY: Final = 10_000
 """Requests; twice as many wait for the join's grace to be over, so that 30,000 are open."""
 MEAN_LIFE_S: Final = 5.0
+LONGEST: Final = 3
+"""Times as long as that the longest requests last."""
 
 _QUEUE, _GATEWAY, _ENGINE = range(3)
 _JITTER_S: Final = 0.003
@@ -158,7 +160,7 @@ class _Drawn:
     @classmethod
     def of(cls, mix: Mix) -> "_Drawn":
         rng, count = np.random.default_rng(mix.seed), mix.requests
-        life_s = np.clip(rng.lognormal(np.log(MEAN_LIFE_S) - 0.125, 0.5, count), 0.5, 15)
+        life_s = np.clip(rng.lognormal(np.log(MEAN_LIFE_S) - 0.125, 0.5, count), 0.5, LONGEST * MEAN_LIFE_S)
         return cls(
             ids=rng.integers(1, 256, (count, 40), dtype=np.uint8),
             request=_uuid(rng.integers(0, 256, (count, 16), dtype=np.uint8)),
