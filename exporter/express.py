@@ -809,7 +809,7 @@ class Express:
         return self.first_due() <= until
 
     def touch_ahead(self) -> None:
-        """Bring near what will be looked at in a moment: a slot, the rows of one that is nearer, the ids of the next."""
+        """Bring near what will be looked at in a moment: a slot, the rows of a nearer one, the ids of the next."""
         found, slot = 0, self.soon.ahead(16)
         if slot >= 0:
             found = self.slots[16 * slot] ^ self.slots[16 * slot + 8]

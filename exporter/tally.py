@@ -480,7 +480,9 @@ class Tally:
             if not series:
                 continue
             outcome, source = sheets[at + OUTCOME], sheets[at + SOURCE]
-            self._touch_bucket(series + OF_TTFT + (NO_SOURCE if source == MISSING_CELL else source), 0, sheets[at + TTFT])
+            self._touch_bucket(
+                series + OF_TTFT + (NO_SOURCE if source == MISSING_CELL else source), 0, sheets[at + TTFT]
+            )
             self._touch_bucket(series + OF_TPOT, 1, sheets[at + TPOT_CELL])
             self._touch_bucket(series + OF_COMPLETION + outcome, 2, sheets[at + COMPLETION_CELL])
             for phase in range(OF_PHASES):
