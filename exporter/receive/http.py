@@ -11,13 +11,17 @@ ever.
 
 import asyncio
 import socket
-import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from aiohttp import web
+
+try:
+    from isal import isal_zlib as inflating
+except ImportError:  # there is none for this machine
+    import zlib as inflating  # type: ignore[no-redef]
 
 from exporter.decode.columns import BadBody
 from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Room, Signal, Sink
@@ -178,7 +182,7 @@ class _Body:
         self._received = 0
         self._size = 0
         self._parts: list[bytes] = []
-        self._inflater = zlib.decompressobj(self._format) if self._format else None
+        self._inflater = inflating.decompressobj(self._format) if self._format else None
 
     def expect(self, size: int) -> None:
         """Refuse now what would be refused in the end."""
@@ -195,14 +199,14 @@ class _Body:
         before = self._size
         try:
             self._inflate(chunk)
-        except zlib.error as error:
+        except inflating.error as error:  # type: ignore[misc]
             raise _NotCompressed(f"the body is not {self._coding}: {error}") from error
         return self._size - before
 
     def _inflate(self, chunk: bytes) -> None:
         while chunk:
             if self._inflater is None or self._inflater.eof:  # gzip may be several members, one after the other
-                self._inflater = zlib.decompressobj(_ZLIB_FORMATS[self._coding])
+                self._inflater = inflating.decompressobj(_ZLIB_FORMATS[self._coding])
             # One byte more than may come: if it comes, the body is too large, and nothing can be left over.
             part = self._inflater.decompress(chunk, self._limit - self._size + 1)
             self._size += len(part)
