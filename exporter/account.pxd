@@ -68,7 +68,7 @@ cdef class Edges:
     cpdef Py_ssize_t bucket(self, long long ns, long long slot) except -1
     cdef Py_ssize_t place(self, Py_ssize_t histogram, long long ns) except -1
 
-@cython.locals(index=Py_ssize_t, ns=cython.longlong, at=Py_ssize_t, sheet=Py_ssize_t)
+@cython.locals(index=size_t, ns=cython.longlong, at=size_t, sheet=size_t)
 cpdef int count_values(
     Cells cells, Py_ssize_t place, Edges edges, long long[::1] values_ns, long long[::1] slots, Py_ssize_t count,
     long long weight, long long[::1] sheets, long long[::1] starts, Py_ssize_t first, Py_ssize_t base) except -1
@@ -81,7 +81,7 @@ cdef class Distributions:
     cdef public long long[::1] largest
     cdef public dict carried
 
-    @cython.locals(index=Py_ssize_t, at=Py_ssize_t, total=cython.longlong)
+    @cython.locals(index=size_t, at=size_t, total=cython.longlong)
     cpdef int add_all(
         self, Py_ssize_t metric, long long[::1] values_ns, long long[::1] slots, Py_ssize_t count,
         long long weight) except -1

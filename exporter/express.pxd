@@ -121,7 +121,7 @@ cdef class Express:
     @cython.locals(index=Py_ssize_t, base=Py_ssize_t, end="long long")
     cpdef list receive(self, long long[::1] rows, Py_ssize_t count, long long now_ns, long long future_ns,
                        long long delay_ns, long long lateness_ns)
-    @cython.locals(index=Py_ssize_t, base=Py_ssize_t, found="long long", slot="long long", place=Py_ssize_t)
+    @cython.locals(index=size_t, base=size_t, found="long long", slot="long long", place=size_t)
     cdef int touch(self, long long[::1] rows, Py_ssize_t count) except -1
     @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")
@@ -129,13 +129,13 @@ cdef class Express:
     @cython.locals(slot="long long", at=Py_ssize_t)
     cdef long long begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
     cdef int look_at(self, Py_ssize_t slot, long long due) except -1
-    @cython.locals(place=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t,
-                   run=Py_ssize_t, first=Py_ssize_t, cell=Py_ssize_t, seen="long long")
+    @cython.locals(place=size_t, at=size_t, to=size_t,
+                   run=size_t, first=size_t, cell=size_t, seen="long long")
     cdef int store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except -1
-    @cython.locals(given="long long", index=Py_ssize_t, guess=Py_ssize_t, number="long long")
+    @cython.locals(given="long long", index=size_t, guess=size_t, number="long long")
     cdef long long kind(self, long long[::1] rows, Py_ssize_t base) except -2
-    @cython.locals(size=Py_ssize_t, place=Py_ssize_t,
-                   differs="long long", index=Py_ssize_t)
+    @cython.locals(size=size_t, place=size_t,
+                   differs="long long", index=size_t)
     cdef bint is_kind(self, long long number, long long[::1] rows, Py_ssize_t base, long long given) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, mask=Py_ssize_t, at=Py_ssize_t)
     cdef long long find_kind(self, long long[::1] rows, Py_ssize_t base, long long given) except -2
@@ -153,7 +153,7 @@ cdef class Express:
     cdef long long next_slot(self) except -2
     @cython.locals(time="long long", later="long long")
     cpdef long long first_due(self)
-    @cython.locals(found="long long", slot="long long", at=Py_ssize_t, index=Py_ssize_t, place=Py_ssize_t,
+    @cython.locals(found="long long", slot="long long", at=size_t, index=size_t, place=size_t,
                    identity="long long")
     cdef int touch_ahead(self) except -1
     @cython.locals(handed=Py_ssize_t, slot="long long")
@@ -171,8 +171,8 @@ cdef class Express:
     cdef Shape shape_of(self, Py_ssize_t slot)
     @cython.locals(index=Py_ssize_t)
     cdef bint looks_like(self, Shape shape) except -1
-    @cython.locals(at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t,
-                   start="long long", end="long long", to=Py_ssize_t, before=Py_ssize_t)
+    @cython.locals(at=size_t, index=size_t, row=size_t,
+                   start="long long", end="long long", to=size_t, before=size_t)
     cdef bint arrange(self, Py_ssize_t slot) except -1
     @cython.locals(mixed="unsigned long long",
                    at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
@@ -191,7 +191,7 @@ cdef class Express:
     @cython.locals(count=Py_ssize_t, number=Py_ssize_t, index=Py_ssize_t)
     cdef int count_some(self, Act act, Planned planned, long long now) except -1
     cpdef int earn(self, long long credit) except -1
-    @cython.locals(script=Script, index=Py_ssize_t)
+    @cython.locals(script=Script, index=size_t)
     cdef int fill(self, Py_ssize_t slot, Act act, long long[::1] sheet, Py_ssize_t start) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, planned=Planned)
     cdef Planned planned(self, Act act)

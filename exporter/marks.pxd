@@ -14,10 +14,10 @@ cdef class Part:
     cdef Py_ssize_t first(self, unsigned long long mark) except -1
     cdef Py_ssize_t second(self, unsigned long long mark) except -1
     cdef unsigned long long near(self, unsigned long long mark) except? 1
-    @cython.locals(first=Py_ssize_t, second=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(first=size_t, second=size_t, at=size_t)
     cpdef bint has(self, unsigned long long mark) except -1
-    @cython.locals(first=Py_ssize_t, second=Py_ssize_t, key="unsigned long long",
-                   room=Py_ssize_t, other_room=Py_ssize_t, rooms=int, at=Py_ssize_t)
+    @cython.locals(first=size_t, second=size_t, key="unsigned long long",
+                   room=Py_ssize_t, other_room=Py_ssize_t, rooms=int, at=size_t)
     cdef bint put(self, unsigned long long mark, unsigned long long turn) except -1
     @cython.locals(old="unsigned long long[::1]", at=Py_ssize_t)
     cdef int resize(self, unsigned long long buckets) except -1

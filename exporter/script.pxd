@@ -19,12 +19,11 @@ cdef class Script:
     cdef long long[::1] words, loads, registers
     cdef Py_ssize_t split, length, loaded
 
-    @cython.locals(load=Py_ssize_t, value="long long")
+    @cython.locals(load=size_t, value="long long")
     cpdef bint begin(self, long long[::1] cells, long long[::1] places, bint observing) except -1
     cpdef bint go_on(self) except -1
     cpdef long long value(self, Py_ssize_t register)
-    @cython.locals(at=Py_ssize_t, code="long long",
-                   into="long long", a="long long", b="long long", value="long long")
+    @cython.locals(at=size_t, code="long long", into=size_t, a=size_t, b=size_t, value="long long")
     cdef bint play(self, Py_ssize_t first, Py_ssize_t last, bint observing) except -1
     cdef bint small(self, long long one, long long other)
     @cython.locals(bucket="long long")

@@ -512,7 +512,8 @@ def span(kind: str, *, identity: str, start: float, end: float, state: str = "",
         trace_id=trace or bytes.fromhex(str(told["trace"])), start_time_unix_nano=ns(start), end_time_unix_nano=ns(end),
     )  # fmt: skip
     own = bytes.fromhex(str(told["span"]))
-    item.span_id, item.parent_span_id = (b"e" + own[1:], own) if kind == "engine" else (own, b"")
+    other = bytes([own[0] ^ 1]) + own[1:]
+    item.span_id, item.parent_span_id = (other, own) if kind == "engine" else (own, b"")
     known = {"gen_ai.request.id": f"chatcmpl-{identity}"} if kind == "engine" else {
         "guid:x-request-id": identity, "response_flags": "-", "http.status_code": "200", "http.method": "POST",
         "http.url": "http://gw/v1/chat/completions",
