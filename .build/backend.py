@@ -38,6 +38,7 @@ LOOPS = (
     "exporter.marks",
     "exporter.memo",
     "exporter.pattern",
+    "exporter.places",
     "exporter.recognise",
     "exporter.script",
     "exporter.series",

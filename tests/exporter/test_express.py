@@ -1,5 +1,6 @@
 import heapq
 from array import array
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.config import Settings
-from exporter.express import MOST_ACTS, Places, Queue
+from exporter.express import MOST_ACTS
 from exporter.pipeline import Pipeline
+from exporter.places import Places, Queue
 from exporter.profile import built_in
 from tests.exporter.live import Live, slo
 from tests.exporter.spans import body, envoy, ns, span, vllm
@@ -143,3 +145,26 @@ def test_kinds_of_spans_that_do_not_come_any_more_are_forgotten() -> None:
     assert express.kinds_known == 4
     of.tick(99_000)
     assert (of.boundary("end_to_end")["arrivals"], of.pipeline.tally.joined) == (60, {"whole": 60})
+
+
+def test_who_waits_to_be_counted_keeps_the_series_in_which_it_will_be() -> None:
+    of, rng = Live(limits=replace(Settings().limits, series_idle_ns=ns(60_000) - ns(0))), Random(1)
+
+    def asked(model: str, at: float, count: int) -> None:
+        named = {"gen_ai.response.model": model}
+        ages = [rng.uniform(200, 900) for _ in range(count)]
+        of.feed(*(vllm(at - age, at, ttft=age * rng.random(), output=9, attributes=named) for age in ages))
+
+    for at in range(5):
+        asked("seldom", 10 * at, 1)
+        of.tick(10 * at + 1)
+    for at in range(99_000, 99_900, 100):
+        asked("often", at, 500)
+    steps = of.pipeline.tick_in_steps(ns(100_000))
+    next(steps)  # there is too much to move at once
+    asked("seldom", 100_000, 1)
+    for _ in steps:
+        pass
+    scrape = of.scrape(100_001)
+    assert scrape.total("inference_completions_total", boundary="model", model="seldom") == 6
+    assert scrape.total("inference_completions_total", boundary="model", model="often") == 4_500

@@ -1,0 +1,240 @@
+"""Where things are, by a 64-bit number, and what is due when: flat tables that cost the same however much is open."""
+
+from array import array
+from typing import Final
+
+from exporter.join import NEVER, seed
+
+SEED: Final = seed()
+ODD: Final = 0x9E3779B97F4A7C15
+MASK: Final = 0xFFFFFFFFFFFFFFFF
+
+
+class Some:
+    """A part of a mapping: an open table."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mask = 63
+        self.cells = memoryview(array("Q", bytes(16 * 64)))
+        """Keys, 0 where there is none, and places less ELSEWHERE."""
+
+    def find(self, key: int) -> int:
+        """The place of a key, -1 where there is none."""
+        key = key & MASK or 1
+        mask = self.mask
+        at = self.home(key)
+        while self.cells[2 * at] != 0:
+            if self.cells[2 * at] == key:
+                return self.cells[2 * at + 1] - 2
+            at = (at + 1) & mask
+        return -1
+
+    def home(self, key: int) -> int:
+        """Where a key stands if nothing is in its way."""
+        return ((key ^ SEED) * ODD & MASK) >> 20 & self.mask
+
+    def touch(self, key: int) -> int:
+        """Bring near where a key would stand."""
+        return self.cells[2 * self.home(key & MASK or 1)] & 1
+
+    def put(self, key: int, place: int) -> None:
+        """Set the place of a key."""
+        key = key & MASK or 1
+        mask = self.mask
+        at = self.home(key)
+        while self.cells[2 * at] != 0 and self.cells[2 * at] != key:
+            at = (at + 1) & mask
+        if self.cells[2 * at] == 0:
+            self.count += 1
+        self.cells[2 * at] = key
+        self.cells[2 * at + 1] = place + 2
+        if 2 * self.count > mask:
+            self.grow()
+
+    def remove(self, key: int) -> None:
+        """Forget a key. What stands behind it moves up, so no search ends too early."""
+        key = key & MASK or 1
+        mask = self.mask
+        at = self.home(key)
+        while self.cells[2 * at] != 0 and self.cells[2 * at] != key:
+            at = (at + 1) & mask
+        if self.cells[2 * at] == key:
+            self.count -= 1
+            self.close(at)
+
+    def close(self, hole: int) -> None:
+        """Fill a hole with what stands behind it and might be sought there."""
+        mask, at = self.mask, hole
+        while True:
+            at = (at + 1) & mask
+            if self.cells[2 * at] == 0:
+                break
+            if ((at - self.home(self.cells[2 * at])) & mask) >= ((at - hole) & mask):
+                self.cells[2 * hole] = self.cells[2 * at]
+                self.cells[2 * hole + 1] = self.cells[2 * at + 1]
+                hole = at
+        self.cells[2 * hole] = 0
+
+    def grow(self) -> None:
+        """Twice the room."""
+        old, size = self.cells, self.mask + 1
+        self.mask = 2 * size - 1
+        self.count = 0
+        self.cells = memoryview(array("Q", bytes(32 * size)))
+        for at in range(size):
+            if old[2 * at] != 0:
+                self.put(old[2 * at], old[2 * at + 1] - 2)
+
+
+class Places:
+    """A mapping of 64-bit numbers, signed or not, to places or ELSEWHERE. It grows part by part: nobody waits long."""
+
+    def __init__(self) -> None:
+        self.parts = [Some() for _ in range(16)]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(part.count for part in self.parts)
+
+    def find(self, key: int) -> int:
+        """The place of a key, -1 where there is none."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        return part.find(key)
+
+    def touch(self, key: int) -> int:
+        """Bring near where a key would stand."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        return part.touch(key)
+
+    def put(self, key: int, place: int) -> None:
+        """Set the place of a key."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        part.put(key, place)
+
+    def remove(self, key: int) -> None:
+        """Forget a key."""
+        part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
+        part.remove(key)
+
+
+class Queue:
+    """Pairs of a time and a slot, by time. Mostly times come in their order: then nothing is sorted.
+
+    A slot may be noted for another time later on; the time in its cell, `16 * slot`, is the one that counts.
+    """
+
+    def __init__(self) -> None:
+        self.ring = memoryview(array("q", bytes(16 * 1024)))
+        self.head = 0
+        self.tail = 0
+        self.heap = memoryview(array("q", bytes(16 * 1024)))
+        self.size = 0
+
+    def push(self, time: int, place: int, slots: memoryview) -> None:
+        """Put a pair in; where there is no room, what no longer counts goes first."""
+        if self.tail - self.head == len(self.ring) // 2 or 2 * self.size == len(self.heap):
+            self.tidy(slots)
+        mask = len(self.ring) // 2 - 1
+        if self.tail != self.head and time < self.ring[2 * ((self.tail - 1) & mask)]:
+            self.push_heap(time, place)
+        else:
+            at = 2 * (self.tail & mask)
+            self.ring[at] = time
+            self.ring[at + 1] = place
+            self.tail += 1
+
+    def first(self) -> int:
+        """The earliest time, or the largest number there is."""
+        time = NEVER
+        if self.tail != self.head:
+            time = self.ring[2 * (self.head & (len(self.ring) // 2 - 1))]
+        if self.size and self.heap[0] < time:
+            time = self.heap[0]
+        return time
+
+    def pop(self) -> int:
+        """Take out the slot with the earliest time."""
+        at = 2 * (self.head & (len(self.ring) // 2 - 1))
+        if self.size and (self.tail == self.head or self.heap[0] < self.ring[at]):
+            return self.pop_heap()
+        self.head += 1
+        return self.ring[at + 1]
+
+    def ahead(self, count: int) -> int:
+        """The slot that comes `count` later than the first in the ring, -1 where there is none."""
+        if self.head + count >= self.tail:
+            return -1
+        return self.ring[2 * ((self.head + count) & (len(self.ring) // 2 - 1)) + 1]
+
+    def tidy(self, slots: memoryview) -> None:
+        """Drop the pairs that no longer count, and have room."""
+        mask, tail = len(self.ring) // 2 - 1, self.head
+        for place in range(self.head, self.tail):
+            at, to = 2 * (place & mask), 2 * (tail & mask)
+            if slots[16 * self.ring[at + 1]] == self.ring[at]:
+                self.ring[to] = self.ring[at]
+                self.ring[to + 1] = self.ring[at + 1]
+                tail += 1
+        self.tail = tail
+        if 2 * (self.tail - self.head) > mask:
+            self.grow_ring()
+        size, self.size = self.size, 0
+        for place in range(size):
+            time, slot = self.heap[2 * place], self.heap[2 * place + 1]
+            if slots[16 * slot] == time:
+                self.push_heap(time, slot)
+        if 4 * self.size > len(self.heap):
+            self.heap = grown(self.heap)
+
+    def grow_ring(self) -> None:
+        """Twice the room."""
+        old, mask, count = self.ring, len(self.ring) // 2 - 1, self.tail - self.head
+        self.ring = memoryview(array("q", bytes(16 * len(old))))
+        for at in range(count):
+            place = 2 * ((self.head + at) & mask)
+            self.ring[2 * at] = old[place]
+            self.ring[2 * at + 1] = old[place + 1]
+        self.head, self.tail = 0, count
+
+    def push_heap(self, time: int, place: int) -> None:
+        """A pair that comes before one which is there already."""
+        at = self.size
+        self.size += 1
+        heap = self.heap
+        while at > 0 and time < heap[2 * ((at - 1) >> 1)]:
+            above = (at - 1) >> 1
+            heap[2 * at] = heap[2 * above]
+            heap[2 * at + 1] = heap[2 * above + 1]
+            at = above
+        heap[2 * at] = time
+        heap[2 * at + 1] = place
+
+    def pop_heap(self) -> int:
+        """The first of the heap."""
+        heap = self.heap
+        found = heap[1]
+        self.size -= 1
+        size, at = self.size, 0
+        time, place = heap[2 * size], heap[2 * size + 1]
+        below = 1
+        while below < size:
+            if below + 1 < size and heap[2 * below + 2] < heap[2 * below]:
+                below += 1
+            if heap[2 * below] >= time:
+                break
+            heap[2 * at] = heap[2 * below]
+            heap[2 * at + 1] = heap[2 * below + 1]
+            at = below
+            below = 2 * at + 1
+        heap[2 * at] = time
+        heap[2 * at + 1] = place
+        return found
+
+
+def grown(cells: memoryview) -> memoryview:
+    """The same cells, and as many again."""
+    grown = memoryview(array("q", bytes(16 * len(cells))))
+    grown[: len(cells)] = cells
+    return grown
