@@ -41,9 +41,9 @@ OUTSIDE: Final[dict[str, Case]] = {
     "gzip": outside.over("gzip"),
     "stall": outside.stall,
     "scrape": outside.scrape,
-    "memory": outside.memory,
     "start": outside.start,
     "replay": outside.replay,
+    "memory": outside.memory,
 }
 CASES: Final = INSIDE | OUTSIDE
 
@@ -75,7 +75,10 @@ def _run(cases: Iterable[str], options: Options) -> tuple[list[dict[str, Any]], 
         print(f"{case} ...", file=sys.stderr, flush=True)
         pin(SUBJECT_CORE if case in INSIDE else SENDER_CORE)
         try:
-            found += [figure.as_data() for figure in CASES[case](options)]
+            for figure in CASES[case](options):
+                found.append(figure.as_data())
+        except KeyboardInterrupt:  # what has been measured is shown
+            return found, True
         except (subject.NotDone, subprocess.CalledProcessError, TimeoutError) as error:
             print(f"{case}: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
             failed = True
