@@ -48,7 +48,7 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
-TOGETHER: Final = 2048
+TOGETHER: Final = 256
 """Requests that are counted at once, those with the same act and labels one value after the other. Those who read call
 `flush` first."""
 NEAR: Final = 64
