@@ -75,7 +75,7 @@ cdef class Express:
     cdef long long begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
     cdef int look_at(self, Py_ssize_t slot, long long due) except -1
     @cython.locals(place=size_t, at=size_t, to=size_t,
-                   run=size_t, first=size_t, cell=size_t, seen="long long")
+                   run=size_t, first=size_t, cell=size_t, seen="long long", due="long long", expiry="long long")
     cdef int store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except -1
     @cython.locals(given="long long", index=size_t, guess=size_t, number="long long")
     cdef long long kind(self, long long[::1] rows, Py_ssize_t base) except -2

@@ -349,7 +349,8 @@ class Express:
         if seen < self.slots[at + 5]:
             self.slots[at + 5] = seen
         if self.slots[at + 7] >= 0:  # what waited in a queue goes on
-            self.look_at(slot, seen + self.grace_ns)
+            due, expiry = seen + self.grace_ns, self.slots[at + 5] + self.max_age_ns
+            self.look_at(slot, due if due < expiry else expiry)
         self.stored += 1
 
     def kind(self, rows: memoryview, base: int) -> int:
@@ -662,6 +663,7 @@ class Express:
     def put_off(self, slot: int, act: Act) -> None:
         """In a replay: measure it when all that bounds its clocks is known."""
         self.unlist(slot)
+        self.slots[16 * slot] = NEVER - 1  # another pair in the queue may have had the same time
         self.settle_fates(act)
         place = self.places[act.first]
         if self.defer is not None:

@@ -23,6 +23,7 @@ cdef Py_ssize_t T_IN_FLIGHT
 cdef Py_ssize_t R_TOUCHED
 cdef Py_ssize_t R_WAITED
 cdef Py_ssize_t R_WAITING
+cdef Py_ssize_t R_JOBS
 cdef Py_ssize_t R_DEPARTURES
 cdef Py_ssize_t R_ARRIVALS
 cdef Py_ssize_t O_JOINED

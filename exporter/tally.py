@@ -122,7 +122,9 @@ R_DEPARTURES: Final = 1
 R_WAITED: Final = 2
 """Whether jobs were announced or left, and how many more."""
 R_WAITING: Final = 3
-R_ARRIVALS: Final = 4
+R_JOBS: Final = 4
+"""Jobs that will leave here, however they are weighed then: as long there are any, the place stays."""
+R_ARRIVALS: Final = 5
 TRAFFIC_CELLS: Final = R_ARRIVALS + len(EVIDENCES)
 O_JOINED: Final = 0
 O_UNMATCHED: Final = len(JOINED)
@@ -503,6 +505,7 @@ class Tally:
         self.cells.gain(plan.rows[IN_TOTALS] + T_IN_FLIGHT, weight)
         self.cells.gain(plan.rows[IN_TRAFFIC] + R_WAITING, weight)
         self.cells.cells[plan.rows[IN_TRAFFIC] + R_WAITED] = 1
+        self.cells.cells[plan.rows[IN_TRAFFIC] + R_JOBS] += 1
         self.cells.cells[plan.rows[IN_TRAFFIC] + R_TOUCHED] = now_ns
         return plan.rows[IN_TRAFFIC]
 
@@ -510,6 +513,7 @@ class Tally:
         """Have a job that was announced leave as one that is joined the general way; `place`: of its traffic."""
         for (_, klass), traffic in self._traffic.items():
             if place and traffic.place == place:
+                self.cells.cells[place + R_JOBS] -= 1
                 self.waiting.setdefault(trace, []).append(klass)
 
     def _wait(self, boundary: str, klass: str, trace: tuple[int, int], weight: int, now_ns: int) -> None:
@@ -527,6 +531,7 @@ class Tally:
             traffic = waits[index]
             self.cells.gain(traffic + R_WAITING, -weight)
             self.cells.cells[traffic + R_WAITED] = 1
+            self.cells.cells[traffic + R_JOBS] -= 1
             self.cells.gain(traffic + R_DEPARTURES, weight)
             self.cells.cells[traffic + R_TOUCHED] = now_ns
 
@@ -1148,6 +1153,7 @@ class Tally:
         gone = [
             key for key, each in self.traffic.items()
             if each.touched_ns < oldest and not any(each.in_flight.values()) and key not in self.lasting
+            and not (each.place and self.cells.value(each.place + R_JOBS))
         ]  # fmt: skip
         for key in gone:
             place = self._traffic.pop(key).place

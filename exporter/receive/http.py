@@ -11,17 +11,18 @@ ever.
 
 import asyncio
 import socket
+import zlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 
 try:
-    from isal import isal_zlib as inflating
+    from isal import isal_zlib as quick
 except ImportError:  # there is none for this machine
-    import zlib as inflating  # type: ignore[no-redef]
+    quick = zlib  # type: ignore[misc]
 
 from exporter.decode.columns import BadBody
 from exporter.receive import STOPPING, STOPPING_RETRY_S, Clock, Encoding, Full, Room, Signal, Sink
@@ -42,6 +43,9 @@ _CLOSE_TIMEOUT_S: Final = 0.1
 
 _ZLIB_FORMATS: Final = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 """Content codings and the window bits that make zlib read them."""
+_GZIP_HEADER: Final = 10
+_GZIP_FLAGS: Final = 3
+"""Bytes of a header without optional fields, and where it says that it has any (RFC 1952)."""
 
 
 class HttpReceiver:
@@ -182,7 +186,7 @@ class _Body:
         self._received = 0
         self._size = 0
         self._parts: list[bytes] = []
-        self._inflater = inflating.decompressobj(self._format) if self._format else None
+        self._inflater: Any = None
 
     def expect(self, size: int) -> None:
         """Refuse now what would be refused in the end."""
@@ -193,20 +197,20 @@ class _Body:
         """Take a piece; by how many bytes the body grew."""
         self._received += len(chunk)
         self.expect(self._received)
-        if self._inflater is None:
+        if self._format is None:
             self._parts.append(chunk)
             return len(chunk)
         before = self._size
         try:
             self._inflate(chunk)
-        except inflating.error as error:  # type: ignore[misc]
+        except (zlib.error, quick.error) as error:  # type: ignore[misc]
             raise _NotCompressed(f"the body is not {self._coding}: {error}") from error
         return self._size - before
 
     def _inflate(self, chunk: bytes) -> None:
         while chunk:
             if self._inflater is None or self._inflater.eof:  # gzip may be several members, one after the other
-                self._inflater = inflating.decompressobj(_ZLIB_FORMATS[self._coding])
+                self._inflater = _inflater(_ZLIB_FORMATS[self._coding], chunk)
             # One byte more than may come: if it comes, the body is too large, and nothing can be left over.
             part = self._inflater.decompress(chunk, self._limit - self._size + 1)
             self._size += len(part)
@@ -216,9 +220,15 @@ class _Body:
             chunk = self._inflater.unused_data
 
     def whole(self) -> bytes:
-        if self._inflater is not None and not self._inflater.eof:
+        if self._format is not None and (self._inflater is None or not self._inflater.eof):
             raise _NotCompressed(f"the body is cut off: {self._coding} ends after {self._received} bytes")
         return b"".join(self._parts)
+
+
+def _inflater(bits: int, begin: bytes) -> Any:
+    """What inflates a stream that begins so: ISA-L, if its header is whole and plain. Others it may not get right."""
+    plain = bits == _ZLIB_FORMATS["gzip"] and len(begin) >= _GZIP_HEADER and begin[_GZIP_FLAGS] == 0
+    return (quick if plain else zlib).decompressobj(bits)
 
 
 def _refuse(

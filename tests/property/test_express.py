@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.config import Align, Join, Settings, Windows
+from exporter.config import Align, Join, Limits, Settings, Windows
 from exporter.expose.collect import collect
 from exporter.expose.text import write_text
 from exporter.pipeline import Pipeline
+from exporter.record import WEIGHT_ONE
 from tests.exporter.live import BROKER, profiles, slo, slos
 from tests.exporter.spans import Sent, body, envoy, ns, span, vllm
 
@@ -168,3 +170,87 @@ def test_exposition_has_no_difference_to_hide() -> None:
     text = "\n".join(text_of(pipeline, ns(30_000)))
     assert re.search(r'inference_slo_bad_requests_total\{slo="outer",failed="\w+"\} [1-9]', text)
     assert re.search(r'goodput_exporter_requests_joined_total\{result="whole"\} [1-9]', text)
+
+
+def put(at: float, gateway: Sent | None = None) -> Sent:
+    return span("put", scope="broker", kind="producer", start=at, end=at + 1, parent=gateway)
+
+
+def take(at: float, job: Sent) -> tuple[Sent, Sent]:
+    taken = span("take", scope="broker", kind="consumer", start=at, end=at + 50, parent=job)
+    return taken, vllm(at + 1, at + 50, ttft=5, output=9, parent=taken)
+
+
+def in_flight(pipeline: Pipeline) -> dict[tuple[str, str], float]:
+    return {key: sum(each.in_flight.values()) for key, each in pipeline.tally.traffic.items()}
+
+
+@pytest.mark.parametrize("more", [0, 1, 10])
+def test_a_slot_that_is_used_again_at_once_is_put_off_once(more: int) -> None:
+    pair = [envoy(at, at + 50) for at in (*range(0, 4_000, 100), 800_000, 900_000)]
+    bodies: list[tuple[float, list[Sent]]] = [
+        (0, [gateway, vllm(gateway.end_ms - 49, gateway.end_ms - 9, ttft=5, output=9, parent=gateway)])
+        for gateway in pair
+    ]
+    linked = envoy(900_000, 900_050)
+    bodies[-1:-1] = [
+        (0, [linked]),
+        (0, [span("x", start=900_001, end=900_002, parent=linked, links=[envoy(0, 1)])]),
+    ]
+    bodies += [(0, [envoy(1_600_000 + at, 1_600_050 + at)]) for at in range(0, 10 * more, 10)]
+    for short in (True, False):
+        pipeline = fed(bodies, Settings(windows=Windows(delay_ns=0)), short=short, replay=True)
+        assert (pipeline.open, pipeline.stored) == (0, 0)
+        arrivals = {name: each["arrivals"] for name, each in pipeline.report()["boundaries"].items()}
+        assert arrivals == {"end_to_end": 43 + more, "service": 43 + more, "model": 42}
+
+
+def test_a_job_that_goes_on_shortly_before_it_is_too_old_is_sealed_when_it_is() -> None:
+    late = put(100_000)
+    taken, answered = take(694_000, late)
+    bodies = [(at + 5.0, [put(at)]) for at in range(0, 30_000, 1_000)]
+    bodies += [(100_005, [late]), (695_000, [taken]), (702_000, [answered])]
+    for short in (True, False):
+        pipeline = fed(bodies, Settings(windows=Windows(delay_ns=0)), short=short, replay=False)
+        outcomes = pipeline.report()["boundaries"]["end_to_end"]["outcomes"]
+        assert {name: count for name, count in outcomes.items() if count} == {"unknown": 31}
+
+
+def test_where_a_job_will_leave_is_not_given_away_while_it_waits() -> None:
+    """A reload that publishes a boundary while a job waits makes nobody in flight there while the next one does."""
+    made = Settings(
+        windows=Windows(delay_ns=0), join=Join(grace_ns=ns(1_000) - ns(0), max_age_ns=ns(3_600_000) - ns(0)),
+        limits=Limits(series_idle_ns=ns(60_000) - ns(0)),
+    )  # fmt: skip
+    declared, _ = slos(slo("completion service 99 2s 5m"))
+    for short in (True, False):
+        hidden = replace(made, publish=("service", "model"))
+        pipeline = Pipeline(hidden, PROFILES, declared, sealed=None if short else lambda request, judged: None)
+        tick = 0
+
+        def feed(at: float, *spans: Sent, of: Pipeline = pipeline) -> None:
+            nonlocal tick
+            for tick in range(tick + 1_000, int(at) + 1, 1_000):  # noqa: B020
+                of.tick(ns(tick))
+            if spans:
+                of.feed(body(*spans), encoding="protobuf", transport="http", now_ns=ns(at))
+
+        gateway = envoy(0, 4_000)
+        feed(5, job := put(1, gateway))
+        feed(3_000)
+        pipeline.reconfigure(made, PROFILES, declared)
+        feed(5_000, gateway, *take(3_900, job))
+        for at in range(10_000, 190_000, 6_000):
+            gateway = envoy(at - 1, at + 3_000)
+            feed(at + 5, job := put(at, gateway))
+            feed(at + 5_000, gateway, *take(at + 2_500, job))
+        gateway = envoy(195_000, 404_000)
+        feed(195_006, job := put(195_001, gateway))
+        feed(196_500, vllm(196_400, 196_450, ttft=5, output=9))
+        feed(395_000, envoy(394_000, 399_000, status=503))
+        feed(405_000, gateway, *take(403_900, job))
+        feed(407_000, envoy(401_000, 406_000, status=503))
+        feed(415_000)
+        counts = pipeline.tally.slo_counts["chat"]
+        assert (counts.good, dict(counts.bad)) == (32 * WEIGHT_ONE, {"shed": 2 * WEIGHT_ONE})
+        assert in_flight(pipeline).keys() == {(name, "default") for name in ("service", "end_to_end", "model")}

@@ -35,7 +35,7 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 
 from exporter.decode.columns import BadBody
 from exporter.receive import Full, Receipt
-from exporter.receive.http import BODIES_AT_ONCE, HttpReceiver
+from exporter.receive.http import BODIES_AT_ONCE, HttpReceiver, _Body
 
 if TYPE_CHECKING:
     from tests.exporter.receive.conftest import Recorder
@@ -132,6 +132,19 @@ async def test_a_body_reaches_the_sink_as_it_was_before_packing(
     assert recorder.bodies == [b"some spans"]
     assert recorder.fed == [(encoding, "http", NOW_NS)]
     assert recorder.calls == [("http", "200")]
+
+
+@pytest.mark.parametrize("flags", range(0, 32, 2))
+def test_a_gzip_header_may_hold_more_and_come_in_pieces(flags: int) -> None:
+    header = bytes((0x1F, 0x8B, 8, flags, 0, 0, 0, 0, 0, 3)) + b"\x03\0abc" * (flags >> 2 & 1)
+    header += b"name\0" * (flags >> 3 & 1) + b"comment\0" * (flags >> 4 & 1)
+    if flags & 2:
+        header += (zlib.crc32(header) & 0xFFFF).to_bytes(2, "little")
+    packed = header + gzip.compress(b"some spans")[10:]
+    for cut in range(len(packed) + 1):
+        body = _Body("gzip", 100)
+        assert body.add(packed[:cut]) + body.add(packed[cut:]) == 10
+        assert body.whole() == b"some spans"
 
 
 @pytest.mark.parametrize(("content_type", "body"), [(PROTOBUF, b""), (JSON, b"{}")])
