@@ -123,7 +123,7 @@ R_WAITED: Final = 2
 """Whether jobs were announced or left, and how many more."""
 R_WAITING: Final = 3
 R_JOBS: Final = 4
-"""Jobs that will leave here, however they are weighed then: as long there are any, the place stays."""
+"""Jobs that will leave here, however they are weighed then: as long as there are any, the place stays."""
 R_ARRIVALS: Final = 5
 TRAFFIC_CELLS: Final = R_ARRIVALS + len(EVIDENCES)
 O_JOINED: Final = 0
