@@ -1,6 +1,8 @@
 # Types for the compiled build; express.py is the program.
 cimport cython
 
+from exporter cimport ahead
+
 from exporter.join cimport mark_at, trace_key
 from exporter.marks cimport Fingerprints
 from exporter.places cimport Places, Queue
@@ -16,6 +18,8 @@ cdef long long NEVER
 cdef long long MOST_CREDIT
 cdef Py_ssize_t TOGETHER
 cdef Py_ssize_t NEAR
+cdef Py_ssize_t TOUCHED
+cdef Py_ssize_t GATHERED
 
 cdef class Planned:
     cdef long long[::1] numbers
@@ -52,8 +56,9 @@ cdef class Express:
     cdef readonly Py_ssize_t kinds_known
     cdef readonly Places traces, ids
     cdef readonly Queue soon, later
-    cdef long long near
     cdef readonly dict shapes
+    cdef long long[::1] dues
+    cdef Py_ssize_t gathered, taken
     cdef long long[::1] sheets, starts, befores, traffic, some, some_traffic
     cdef Py_ssize_t uncounted, written
     cdef list awaited
@@ -66,8 +71,9 @@ cdef class Express:
     @cython.locals(index=Py_ssize_t, base=Py_ssize_t, end="long long")
     cpdef list receive(self, long long[::1] rows, Py_ssize_t count, long long now_ns, long long future_ns,
                        long long delay_ns, long long lateness_ns)
-    @cython.locals(index=size_t, base=size_t, found="long long", slot="long long", place=size_t)
-    cdef int touch(self, long long[::1] rows, Py_ssize_t count) except -1
+    cdef int touch_row(self, size_t place) except -1
+    @cython.locals(index=size_t, base=size_t, slot="long long", place=size_t, mark="unsigned long long")
+    cdef int touch(self, long long[::1] rows, size_t first, size_t stop) except -1
     @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")
     cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
@@ -96,11 +102,13 @@ cdef class Express:
     cdef int unlist(self, Py_ssize_t slot) except -1
     @cython.locals(time="long long", slot="long long")
     cdef long long next_slot(self) except -2
-    @cython.locals(time="long long", later="long long")
+    @cython.locals(time="long long")
     cpdef long long first_due(self)
-    @cython.locals(found="long long", slot="long long", at=size_t, index=size_t, place=size_t,
-                   identity="long long")
-    cdef int touch_ahead(self) except -1
+    @cython.locals(time="long long", later="long long")
+    cdef long long first_listed(self)
+    cdef Py_ssize_t pop(self) except? -3
+    @cython.locals(count=Py_ssize_t, slot="long long", at=size_t, index=Py_ssize_t, row=Py_ssize_t, identity="long long")
+    cdef int gather(self, long long until) except -1
     @cython.locals(handed=Py_ssize_t, slot="long long")
     cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except -1
     @cython.locals(at=Py_ssize_t, due="long long", expiry="long long", shape=Shape, act=Act)

@@ -20,7 +20,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from exporter import record
+from exporter import ahead, record
 from exporter.ground import NOTHING, Ground
 from exporter.join import NEVER, Gathering, Table, mark_at, trace_key
 from exporter.marks import Fingerprints
@@ -51,6 +51,10 @@ by a second. So shapes that never come again cost little."""
 TOGETHER: Final = 256
 """Requests that are counted at once, those with the same act and labels one value after the other. Those who read call
 `flush` first."""
+TOUCHED: Final = 64
+"""Rows that are received in one go, likewise."""
+GATHERED: Final = 32
+"""Requests that are looked at in one go: what is known of them is asked for before."""
 NEAR: Final = 64
 """So many combinations of labels are in the caches anyway."""
 MOST_CREDIT: Final = 200 * REHEARSAL
@@ -158,7 +162,7 @@ class Express:
         self.defer = defer
         self.replay = defer is not None
         self.fingerprints: Fingerprints = table.fingerprints
-        self.marks = memoryview(array("Q", bytes(8 * 512)))
+        self.marks = memoryview(array("Q", bytes(8 * TOUCHED)))
         """Of the rows that are being received."""
         table.telling = True
         self.grace_ns = table.grace_ns
@@ -181,7 +185,6 @@ class Express:
         self.soon = Queue()
         self.later = Queue()
         """Those who wait for more spans, and the jobs that wait in a queue and might be too old some day."""
-        self.near = 0
         self.kinds = memoryview(array("q", bytes(8 * (len(FIXED) + 1) * 64)))
         self.kinds_known = 0
         self.guesses = memoryview(array("q", [-1]) * 64)
@@ -197,6 +200,9 @@ class Express:
         self.some = memoryview(array("q", bytes(8 * TOGETHER)))
         self.some_traffic = memoryview(array("q", bytes(8 * TOGETHER)))
         """Of those that are counted together."""
+        self.dues = memoryview(array("q", bytes(16 * GATHERED)))
+        self.gathered = self.taken = 0
+        """Who is looked at next: when that is due, and the slot. So many there were, and were taken."""
         self.uncounted = 0
         self.written = 0
         self.awaited: list[tuple[Act, Planned]] = []
@@ -229,15 +235,16 @@ class Express:
         Fates that are known on arrival are counted and written into the rows. Cells and fates stand as numbers, as C
         wants them: those of `exporter.record` (4 start, 5 end, 7 profile, 38 fate) and vocabulary.FATES, in order.
         """
-        self.touch(rows, count)
         self.odd = []
         for index in range(count):
+            if index % TOUCHED == 0:
+                self.touch(rows, index, min(index + TOUCHED, count))
             base = index * self.width
             end = rows[base + 5]
             if not self.replay and end > now_ns + future_ns:
                 self.fates[3] += 1
                 continue
-            if not self.fingerprints.add(self.marks[index]):
+            if not self.fingerprints.add(self.marks[index % TOUCHED]):
                 self.fates[4] += 1
                 continue
             if end > self.newest_ns:
@@ -256,27 +263,30 @@ class Express:
                 self.odd.append(index)
         return self.odd
 
-    def touch(self, rows: memoryview, count: int) -> None:
+    def touch(self, rows: memoryview, first: int, stop: int) -> None:
         """Bring near what will be looked up. A look-up waits for memory; many at once wait together."""
-        found = 0
-        if count > len(self.marks):
-            self.marks = memoryview(array("Q", bytes(16 * count)))
-        for index in range(count):
+        for index in range(first, stop):
             base = index * self.width
-            self.marks[index] = mark_at(rows, base)
-            found ^= self.traces.touch(trace_key(rows[base], rows[base + 1]))
-            found ^= self.fingerprints.touch(self.marks[index])
+            mark = self.marks[index - first] = mark_at(rows, base)
+            self.traces.touch(trace_key(rows[base], rows[base + 1]))
+            self.fingerprints.touch(mark)
             if rows[base + 29] != MISSING:
-                found ^= self.ids.touch(rows[base + 29])
-        for index in range(count):
+                self.ids.touch(rows[base + 29])
+        for index in range(first, stop):
             base = index * self.width
             slot = self.traces.find(trace_key(rows[base], rows[base + 1]))
             if slot >= 0:
-                found ^= self.slots[16 * slot] ^ self.slots[16 * slot + 8]
-            if index < self.rows_free:
-                place = self.free_rows[self.rows_free - 1 - index]
-                found ^= self.cells[place] ^ self.cells[place + 8] ^ self.cells[place + 16]
-        self.near = found
+                ahead.prefetch(self.slots[16 * slot])
+                ahead.prefetch(self.slots[16 * slot + 8])
+            if index - first < self.rows_free:
+                self.touch_row(self.free_rows[self.rows_free - 1 - (index - first)])
+
+    def touch_row(self, place: int) -> None:
+        """Bring near a row that waits."""
+        ahead.prefetch(self.cells[place])
+        ahead.prefetch(self.cells[place + 8])
+        ahead.prefetch(self.cells[place + 16])
+        ahead.prefetch(self.cells[place + self.stride - 1])
 
     def take(self, rows: memoryview, base: int) -> bool:
         """Keep a row, or hand over what belongs to it; whether it was kept."""
@@ -509,16 +519,25 @@ class Express:
 
     def next_slot(self) -> int:
         """The slot that is to be looked at next; -1 where that was noted for another time since."""
-        time = self.soon.first()
-        if time <= self.later.first():
-            slot = self.soon.pop()
-        else:
-            time = self.later.first()
-            slot = self.later.pop()
+        time, slot = self.first_due(), self.pop()
         return slot if self.slots[16 * slot] == time else -1
+
+    def pop(self) -> int:
+        """Take out the slot that is noted for the earliest time."""
+        if self.taken < self.gathered and self.dues[2 * self.taken] <= self.first_listed():
+            self.taken += 1
+            return self.dues[2 * self.taken - 1]
+        return self.soon.pop() if self.soon.first() <= self.later.first() else self.later.pop()
 
     def first_due(self) -> int:
         """When the next slot is to be looked at; the largest number there is where there is none."""
+        time = self.first_listed()
+        if self.taken < self.gathered and self.dues[2 * self.taken] < time:
+            return self.dues[2 * self.taken]
+        return time
+
+    def first_listed(self) -> int:
+        """Likewise, of those that were not gathered."""
         time, later = self.soon.first(), self.later.first()
         return time if time <= later else later
 
@@ -578,32 +597,37 @@ class Express:
         """
         handed = 0
         while handed < most and self.first_due() <= until:
-            self.touch_ahead()
+            if self.taken == self.gathered:
+                self.gather(until)
             slot = self.next_slot()
             if slot >= 0 and not self.seal_slot(slot, now):
                 self.hand_over(slot)
                 handed += 1
         return self.first_due() <= until
 
-    def touch_ahead(self) -> None:
-        """Bring near what will be looked at in a moment: a slot, the rows of a nearer one, the ids of the next."""
-        found, slot = 0, self.soon.ahead(16)
-        if slot >= 0:
-            found = self.slots[16 * slot] ^ self.slots[16 * slot + 8]
-        slot = self.soon.ahead(8)
-        if slot >= 0:
-            at = 16 * slot
-            found ^= self.traces.touch(trace_key(self.slots[at + 1], self.slots[at + 2]))
-            for index in range(self.slots[at + 3]):
-                place = self.slots[at + 8 + index]
-                found ^= self.cells[place] ^ self.cells[place + 8] ^ self.cells[place + 16]
-        slot = self.soon.ahead(4)
-        if slot >= 0:
-            for index in range(self.slots[16 * slot + 3]):
-                identity = self.cells[self.slots[16 * slot + 8 + index] + 7]
-                if identity != MISSING:
-                    found ^= self.ids.touch(identity)
-        self.near = found
+    def gather(self, until: int) -> None:
+        """Take out some who are to be looked at by `until`, and bring near what is known of them."""
+        count = 0
+        while count < GATHERED and self.first_due() <= until:
+            self.dues[2 * count] = self.first_due()
+            slot = self.dues[2 * count + 1] = self.pop()
+            ahead.prefetch(self.slots[16 * slot])
+            ahead.prefetch(self.slots[16 * slot + 8])
+            count += 1
+        for index in range(count):
+            at = 16 * self.dues[2 * index + 1]
+            if self.slots[at] == self.dues[2 * index]:
+                self.traces.touch(trace_key(self.slots[at + 1], self.slots[at + 2]))
+                for row in range(self.slots[at + 3]):
+                    self.touch_row(self.slots[at + 8 + row])
+        for index in range(count):
+            at = 16 * self.dues[2 * index + 1]
+            if self.slots[at] == self.dues[2 * index]:
+                for row in range(self.slots[at + 3]):
+                    identity = self.cells[self.slots[at + 8 + row] + 7]
+                    if identity != MISSING:
+                        self.ids.touch(identity)
+        self.gathered, self.taken = count, 0
 
     def seal_slot(self, slot: int, now: int) -> bool:
         """Count, defer or keep waiting what is in a slot; False where the table must see to it."""

@@ -1,6 +1,8 @@
 # Types for the compiled build; marks.py is the program.
 cimport cython
 
+from exporter cimport ahead
+
 cdef int PART_BITS
 cdef Py_ssize_t BUCKET
 cdef unsigned long long TURN
@@ -13,15 +15,15 @@ cdef class Part:
 
     cdef Py_ssize_t first(self, unsigned long long mark) except -1
     cdef Py_ssize_t second(self, unsigned long long mark) except -1
-    cdef unsigned long long near(self, unsigned long long mark) except? 1
-    @cython.locals(first=size_t, second=size_t, at=size_t)
+    cdef int touch(self, unsigned long long mark) except -1
     cpdef bint has(self, unsigned long long mark) except -1
-    @cython.locals(first=size_t, second=size_t, key="unsigned long long",
-                   room=Py_ssize_t, other_room=Py_ssize_t, rooms=int, at=size_t)
+    @cython.locals(at=size_t)
+    cdef Py_ssize_t seek(self, size_t bucket, unsigned long long key) except -2
+    @cython.locals(bucket=size_t, other=size_t, key="unsigned long long", count=Py_ssize_t, other_count=Py_ssize_t)
     cdef bint put(self, unsigned long long mark, unsigned long long turn) except -1
     @cython.locals(old="unsigned long long[::1]", at=Py_ssize_t)
     cdef int resize(self, unsigned long long buckets) except -1
-    @cython.locals(cells="unsigned long long[::1]", left=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(cells="unsigned long long[::1]", left=Py_ssize_t, bucket=size_t, to=size_t, at=size_t)
     cpdef int sweep(self, unsigned long long turn) except -1
 
 @cython.final

@@ -10,6 +10,7 @@ Among ten million spans the chance that any two share a hash, of which 61 bits c
 
 from typing import Final
 
+from exporter import ahead
 from exporter.ground import Ground
 
 PARTS: Final = 64
@@ -36,39 +37,35 @@ class Part:
         """And the second."""
         return ((mark >> 26 & HALF) * self.buckets >> 32) * BUCKET
 
-    def near(self, mark: int) -> int:
-        """Some of what is there."""
-        return self.cells[self.first(mark)] ^ self.cells[self.second(mark)]
+    def touch(self, mark: int) -> None:
+        """Bring near where a mark would stand."""
+        ahead.prefetch(self.cells[self.first(mark)])
+        ahead.prefetch(self.cells[self.second(mark)])
 
     def has(self, mark: int) -> bool:
         """Whether a mark is there."""
-        first, second = self.first(mark), self.second(mark)
-        for at in range(BUCKET):
-            if self.cells[first + at] | TURN == mark | TURN or self.cells[second + at] | TURN == mark | TURN:
-                return True
-        return False
+        return self.seek(self.first(mark), mark | TURN) < 0 or self.seek(self.second(mark), mark | TURN) < 0
+
+    def seek(self, bucket: int, key: int) -> int:
+        """How many marks a bucket has, which stand before what is free; -1 where one of them is the key."""
+        for at in range(bucket, bucket + BUCKET):
+            if self.cells[at] == 0:
+                return at - bucket
+            if self.cells[at] | TURN == key:
+                return -1
+        return BUCKET
 
     def put(self, mark: int, turn: int) -> bool:
         """Put a mark in; whether it was not there."""
-        first, second, key = self.first(mark), self.second(mark), mark | TURN
-        room, other_room = -1, -1
-        rooms = 0
-        for at in range(first, first + BUCKET):
-            if self.cells[at] | TURN == key:
-                return False
-            if self.cells[at] == 0:
-                room = at
-                rooms += 1
-        for at in range(second, second + BUCKET):
-            if self.cells[at] | TURN == key:
-                return False
-            if self.cells[at] == 0:
-                other_room = at
-                rooms -= 1
-        if room < 0 or (rooms < 0 and other_room >= 0):
-            room = other_room
-        if room >= 0:
-            self.cells[room] = key ^ TURN | turn
+        bucket, other, key = self.first(mark), self.second(mark), mark | TURN
+        count = self.seek(bucket, key)
+        other_count = -1 if count < 0 else self.seek(other, key)
+        if other_count < 0:
+            return False
+        if other_count < count:
+            bucket, count = other, other_count
+        if count < BUCKET:
+            self.cells[bucket + count] = key ^ TURN | turn
         else:
             self.resize(self.buckets + self.buckets // 2)
             self.put(mark, turn)
@@ -85,11 +82,15 @@ class Part:
     def sweep(self, turn: int) -> None:
         """Forget what came in a turn; become smaller if little is left."""
         cells, left = self.cells, 0
-        for at in range(len(cells)):
-            if cells[at] & TURN == turn:
+        for bucket in range(0, len(cells), BUCKET):
+            to = bucket
+            for at in range(bucket, bucket + BUCKET):
+                if cells[at] != 0 and cells[at] & TURN != turn:
+                    cells[to] = cells[at]
+                    to += 1
+            left += to - bucket
+            for at in range(to, bucket + BUCKET):
                 cells[at] = 0
-            elif cells[at] != 0:
-                left += 1
         if self.buckets > 64 and 4 * left < len(cells):
             self.resize(max(64, self.buckets // 2))
 
@@ -111,10 +112,10 @@ class Fingerprints:
         part = self.parts[mark >> PART_BITS]
         return part.put(mark, self.now)
 
-    def touch(self, mark: int) -> int:
+    def touch(self, mark: int) -> None:
         """Bring near where a mark would stand."""
         part = self.parts[mark >> PART_BITS]
-        return int(part.near(mark) != 0)
+        part.touch(mark)
 
     def __contains__(self, mark: int) -> bool:
         mark = mark if mark >= BUCKET else mark + BUCKET

@@ -1,6 +1,8 @@
 # Types for the compiled build; places.py is the program.
 cimport cython
 
+from exporter cimport ahead
+
 cdef unsigned long long SEED
 cdef unsigned long long ODD
 cdef unsigned long long MASK
@@ -15,7 +17,7 @@ cdef class Some:
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
     cpdef Py_ssize_t find(self, unsigned long long key) except? -3
     cdef Py_ssize_t home(self, unsigned long long key)
-    cdef Py_ssize_t touch(self, unsigned long long key) except? -3
+    cdef int touch(self, unsigned long long key) except -1
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
     cpdef int put(self, unsigned long long key, long long place) except -1
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
@@ -32,7 +34,7 @@ cdef class Places:
     @cython.locals(part=Some)
     cpdef Py_ssize_t find(self, unsigned long long key) except? -3
     @cython.locals(part=Some)
-    cdef Py_ssize_t touch(self, unsigned long long key) except? -3
+    cdef int touch(self, unsigned long long key) except -1
     @cython.locals(part=Some)
     cpdef int put(self, unsigned long long key, long long place) except -1
     @cython.locals(part=Some)
@@ -50,7 +52,6 @@ cdef class Queue:
     cpdef Py_ssize_t first(self) except? -3
     @cython.locals(at=Py_ssize_t)
     cpdef Py_ssize_t pop(self) except? -3
-    cdef Py_ssize_t ahead(self, Py_ssize_t count) except? -3
     @cython.locals(mask=Py_ssize_t, tail=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, size=Py_ssize_t,
                    time="long long", slot="long long")
     cdef int tidy(self, long long[::1] slots) except -1

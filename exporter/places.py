@@ -3,6 +3,7 @@
 from array import array
 from typing import Final
 
+from exporter import ahead
 from exporter.join import NEVER, seed
 
 SEED: Final = seed()
@@ -34,9 +35,9 @@ class Some:
         """Where a key stands if nothing is in its way."""
         return ((key ^ SEED) * ODD & MASK) >> 20 & self.mask
 
-    def touch(self, key: int) -> int:
+    def touch(self, key: int) -> None:
         """Bring near where a key would stand."""
-        return self.cells[2 * self.home(key & MASK or 1)] & 1
+        ahead.prefetch(self.cells[2 * self.home(key & MASK or 1)])
 
     def put(self, key: int, place: int) -> None:
         """Set the place of a key."""
@@ -103,10 +104,10 @@ class Places:
         part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
         return part.find(key)
 
-    def touch(self, key: int) -> int:
+    def touch(self, key: int) -> None:
         """Bring near where a key would stand."""
         part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
-        return part.touch(key)
+        part.touch(key)
 
     def put(self, key: int, place: int) -> None:
         """Set the place of a key."""
@@ -161,12 +162,6 @@ class Queue:
             return self.pop_heap()
         self.head += 1
         return self.ring[at + 1]
-
-    def ahead(self, count: int) -> int:
-        """The slot that comes `count` later than the first in the ring, -1 where there is none."""
-        if self.head + count >= self.tail:
-            return -1
-        return self.ring[2 * ((self.head + count) & (len(self.ring) // 2 - 1)) + 1]
 
     def tidy(self, slots: memoryview) -> None:
         """Drop the pairs that no longer count, and have room."""

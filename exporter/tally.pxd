@@ -1,5 +1,7 @@
 # Types for the compiled build; tally.py is the program.
 cimport cython
+
+from exporter cimport ahead
 from exporter.account cimport Cells, Distributions, Edges, Sums, count_values
 from exporter.histogram cimport own_slots
 from exporter.pattern cimport Group, Panel, Selection
@@ -94,7 +96,6 @@ cdef class Tally:
     cdef Py_ssize_t own
     cdef long long[::1] sheets, starts, values_ns, value_slots_of
     cdef Py_ssize_t count_of, first, stop
-    cdef long long near
     cdef long long counted
     cdef public dict selections
     cdef public list retired

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Final
 
-from exporter import record
+from exporter import ahead, record
 from exporter.account import Cells, Distributions, Edges, Exemplar, count_values, zeros
 from exporter.budget import SECOND_NS, Budget
 from exporter.config import Settings
@@ -186,7 +186,6 @@ class Tally:
         self.count_of = 0
         """Requests that are being counted, and of them those that ended at one moment."""
         self.first = self.stop = 0
-        self.near = 0
         self.values_ns = zeros(64)
         self.value_slots_of = zeros(64)
         """Of one value of these."""
@@ -473,7 +472,7 @@ class Tally:
         for place in range(plan.length):
             series = plan.rows[PLAN_ROW * place + IN_SERIES]
             for cell in range(series, series + SERIES_CELLS, 8):
-                self.near ^= self.cells.cells[cell]
+                ahead.prefetch(self.cells.cells[cell])
 
     def touch_histograms(self, plan: Plan, sheets: memoryview, start: int) -> None:
         """Bring near the buckets in which the values of a sheet are counted."""
@@ -494,7 +493,7 @@ class Tally:
         histogram = self.cells.cells[cell]
         if ns != MISSING_CELL and histogram:
             edges = self.buckets[metric]
-            self.near ^= self.cells.cells[edges.place(histogram, ns)]
+            ahead.prefetch(self.cells.cells[edges.place(histogram, ns)])
 
     def announce(self, plan: Plan, sheet: memoryview, weight: int, now_ns: int, in_windows: bool) -> int:
         """Count a job that waits in a queue, the one row of a sheet, as arrived; the place of its traffic or 0."""
