@@ -11,6 +11,7 @@ cdef unsigned long long ODD
 cdef unsigned long long MASK
 cdef int GROUP_BITS
 cdef Py_ssize_t BUCKET
+cdef Py_ssize_t LINE
 cdef Py_ssize_t SUM
 cdef Py_ssize_t ALL_SLOTS
 cdef Py_ssize_t ENDED

@@ -29,6 +29,8 @@ GROUP_BITS: Final = 5
 
 # A histogram: its buckets, each the count, the sum of the values (a pair), and the newest request in it.
 BUCKET: Final = 8
+LINE: Final = 8
+"""Cells of a line of the cache."""
 SUM: Final = 1
 NEWEST: Final = 3
 VALUE: Final = 7
@@ -52,13 +54,14 @@ class Cells:
     def __init__(self, count: int = 1024) -> None:
         self._ground = Ground(count)
         self.cells = self._ground.view()
-        self.used = 1
+        self.used = LINE
         self.free: dict[int, list[int]] = {}
         """Places of blocks that were given back, by size."""
         self.carried: dict[int, int] = {}
 
     def allocate(self, size: int) -> int:
-        """The place of a new block of zeros."""
+        """The place of a new block of zeros, in lines of the cache of its own."""
+        size = -(-size // LINE) * LINE
         free = self.free.get(size)
         if free:
             return free.pop()
@@ -73,7 +76,7 @@ class Cells:
     def release(self, place: int, size: int) -> None:
         """Take a block back."""
         self.clear(place, size)
-        self.free.setdefault(size, []).append(place)
+        self.free.setdefault(-(-size // LINE) * LINE, []).append(place)
 
     def clear(self, place: int, size: int) -> None:
         """Make all cells of a block zero."""
