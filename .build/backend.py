@@ -10,6 +10,7 @@ This file is a PEP 517 backend whose hooks are those of setuptools; the commands
 """
 
 import importlib.util
+import multiprocessing
 import os
 import sys
 import tempfile
@@ -27,6 +28,9 @@ DIRECTIVES = {
     "cdivision": False,  # likewise
 }
 """Cython's compiler directives, for every compiled module."""
+DIMENSIONS = 2
+"""Those of a view, plus one, for which Cython makes room. Ours are flat; views are passed by value, and with the eight
+that it has otherwise, each takes 208 bytes to copy."""
 
 LOOPS = (
     "exporter.account",
@@ -93,6 +97,11 @@ class Compile(build_ext):
             super().run()
 
     def build_extensions(self) -> None:
+        from Cython.Compiler import Options
+
+        Options.buffer_max_dims = DIMENSIONS
+        if sys.platform == "linux":  # elsewhere its workers do not see that, all alike
+            multiprocessing.set_start_method("fork", force=True)
         from Cython.Build import cythonize
 
         options = {"build_dir": os.path.join(_scratch.name, "c"), "compiler_directives": DIRECTIVES}
