@@ -1,6 +1,8 @@
 # Types for the compiled build; totals.py is the program.
 cimport cython
 
+from exporter cimport ahead
+
 from exporter.grain cimport Run
 
 cdef long long UNIT
@@ -23,17 +25,21 @@ cdef long long NEAR
 cdef Py_ssize_t QUEUE
 
 cdef class Pool:
-    cdef object store
+    cdef readonly object cells
+    cdef object used_ground, spare_ground
+    cdef Py_ssize_t size, pages, fresh, spares
     cdef unsigned char[::1] used
-    cdef list spare
+    cdef int[::1] spare
 
-    @cython.locals(used="unsigned char[::1]", pages=Py_ssize_t, more=Py_ssize_t)
     cdef void grow(self) except *
+    cdef Py_ssize_t take(self) except -2
+    cdef int give_back(self, Py_ssize_t page) except -1
 
 cdef class Totals:
     cdef Py_ssize_t windows
     cdef dict rows
     cdef list spare_rows
+    cdef object near_ground, extents_ground, directory_ground, row_ground
     cdef readonly list series
     cdef int[::1] near
     cdef int[::1] extents
@@ -45,14 +51,13 @@ cdef class Totals:
     cdef Pool amount_pool
     cdef dict beyond
     cdef long long taken
-    cdef Py_ssize_t queued
+    cdef readonly Py_ssize_t queued
     cdef int[::1] queue_places
     cdef int[::1] queue_slots
     cdef list emptied
     cdef long long[::1] row_series
     cdef long long[::1] queue_amounts
     cdef long long[::1] queue_cells
-    cdef long long touched
     cdef long long[::1] page_sums
     cdef unsigned char[::1] bytes
     cdef unsigned long long[::1] words
@@ -67,15 +72,15 @@ cdef class Totals:
     cdef void tidy(self, long long series) except *
     @cython.locals(place=Py_ssize_t)
     cpdef void add(self, Py_ssize_t window, long long series, Py_ssize_t slot, amount) except *
-    @cython.locals(row=Py_ssize_t, window=Py_ssize_t)
-    cdef void add_everywhere(self, list windows, long long series, Py_ssize_t slot, long long amount) except *
+    @cython.locals(window=Py_ssize_t)
+    cdef int queue_one(self, list windows, long long series, Py_ssize_t slot, long long amount) except -1
     @cython.locals(place=Py_ssize_t, done=Py_ssize_t, at=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t,
                    slots="int[::1]", places="int[::1]", amounts="long long[::1]")
     cdef int queue(self, Py_ssize_t window, long long series, Run run, int sign) except -1
     @cython.locals(taken="long long", at=Py_ssize_t, cell="long long", amount="long long", old=int,
                    slots="int[::1]", places="int[::1]", amounts="long long[::1]", cells="long long[::1]")
     cdef void flush(self) except *
-    @cython.locals(touched="long long", at=Py_ssize_t, cell="long long", slot=int, page=int, place=int, last_place=int,
+    @cython.locals(at=Py_ssize_t, slot=int, page=int, place=int, last_place=int,
                    last_page=int, base="long long", slots="int[::1]", places="int[::1]", cells="long long[::1]")
     cdef void _look_up(self) except *
     @cython.locals(at=Py_ssize_t, handle=Py_ssize_t)
@@ -116,17 +121,17 @@ cdef class Totals:
     @cython.locals(number=Py_ssize_t, cell=Py_ssize_t, kind=int, pool=Pool)
     cdef void _wipe(self, Py_ssize_t handle) except *
     cdef Pool _pool(self, int kind)
-    @cython.locals(pool=Pool)
+    @cython.locals(pool=Pool, page=Py_ssize_t)
     cdef Py_ssize_t _take(self, int kind) except -1
     cdef void _look(self) except *
     cdef void _look_away(self) except *
     @cython.locals(first=Py_ssize_t, stop=Py_ssize_t, length=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, shift=Py_ssize_t)
     cdef void _extend(self, Py_ssize_t place, Py_ssize_t page) except *
-    @cython.locals(start=Py_ssize_t)
+    @cython.locals(start=Py_ssize_t, size=Py_ssize_t)
     cdef Py_ssize_t _part(self, Py_ssize_t length) except -1
-    @cython.locals(known="long long[::1]", count=Py_ssize_t, more=Py_ssize_t, row=Py_ssize_t)
+    @cython.locals(row=Py_ssize_t)
     cdef Py_ssize_t _new_row(self, long long series) except -1
+    @cython.locals(count=Py_ssize_t, places=Py_ssize_t)
+    cdef void _more_rows(self) except *
 
-@cython.locals(longer="int[::1]")
-cdef int[::1] _longer(int[::1] numbers, Py_ssize_t more)
 cdef long long _rank(long long whole, numerator, denominator) except -1

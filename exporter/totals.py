@@ -9,7 +9,9 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
+from exporter import ahead
 from exporter.grain import Run
+from exporter.ground import NOTHING, Ground
 from exporter.record import WEIGHT_ONE
 
 UNIT: Final = WEIGHT_ONE
@@ -38,26 +40,55 @@ QUEUE: Final = 2_048
 """Amounts that are added at once."""
 EXTENT: Final = 4
 """Pages of a series are listed in multiples of it."""
+NO_BYTES: Final = memoryview(bytearray(1))
+NO_SHORTS: Final = memoryview(array("H", [0]))
+NO_NUMBERS: Final = memoryview(array("i", [0]))
+NO_WORDS: Final = memoryview(array("Q", [0]))
+"""What to look at while a view is given up."""
 
 
 class Pool:
-    """Pages of one kind."""
+    """Pages of one kind, with cells of some bytes each. It grows where it is, so that nobody waits for long."""
 
-    def __init__(self, typecode: str) -> None:
-        self.store = array(typecode)
-        self.used = memoryview(bytearray())
+    def __init__(self, format: str, size: int) -> None:
+        self.size = size
+        self.pages = 16
+        self.fresh = 0
+        """Pages from here on were never taken."""
+        self.spares = 0
+        self.cells = Ground(self.pages * PAGE // 8 * size, format)
+        self.used_ground = Ground(self.pages // 8, "B")
+        self.spare_ground = Ground(self.pages // 2, "i")
+        self.used = self.used_ground.view()
         """By page: cells that are not 0."""
-        self.spare: list[int] = []
+        self.spare = self.spare_ground.view()
+        """Those that were given back."""
 
     def grow(self) -> None:
-        """An eighth more pages; nobody may hold a view of `store`."""
-        pages = len(self.used)
-        more = 16 + pages // 8
-        self.store.frombytes(bytes(more * PAGE * self.store.itemsize))
-        used = self.used
-        self.used = memoryview(bytearray(pages + more))
-        self.used[:pages] = used
-        self.spare.extend(range(pages + more - 1, pages - 1, -1))
+        """An eighth more pages; nobody else may hold a view."""
+        self.pages += 16 + self.pages // 64 * 8
+        self.cells.grow(self.pages * PAGE // 8 * self.size)
+        self.used = NO_BYTES
+        self.used_ground.grow(self.pages // 8)
+        self.used = self.used_ground.view()
+        self.spare = NO_NUMBERS
+        self.spare_ground.grow(self.pages // 2)
+        self.spare = self.spare_ground.view()
+
+    def take(self) -> int:
+        """A page of zeros; -1 where there must be more."""
+        if self.spares:
+            self.spares -= 1
+            return self.spare[self.spares]
+        if self.fresh == self.pages:
+            return -1
+        self.fresh += 1
+        return self.fresh - 1
+
+    def give_back(self, page: int) -> None:
+        """Take a page of zeros back."""
+        self.spare[self.spares] = page
+        self.spares += 1
 
 
 class Totals:
@@ -71,18 +102,21 @@ class Totals:
         self.windows = windows
         self.rows: dict[int, int] = {}
         """By series, the first of its places, one for each window."""
-        self.spare_rows: list[int] = []
+        self.spare_rows = [0]
         self.series = [0] * windows
         """How many there are in each window."""
-        self.near = memoryview(array("i"))
+        self.near_ground = Ground(32, "i")
+        self.near = self.near_ground.view()
         """By series, where its number is not too large, its row and one; else 0."""
-        self.extents = memoryview(array("i"))
+        self.extents_ground = Ground(2 * windows, "i")
+        self.extents = self.extents_ground.view()
         """Four numbers a place: where its part of the directory starts, the first page in it, its length, its pages."""
-        self.directory = memoryview(array("i"))
+        self.directory_ground = Ground(32, "i")
+        self.directory = self.directory_ground.view()
         self.directory_used = 0
         self.spare_parts: dict[int, list[int]] = {}
         """By length."""
-        self.byte_pool, self.short_pool, self.amount_pool = Pool("B"), Pool("H"), Pool("q")
+        self.byte_pool, self.short_pool, self.amount_pool = Pool("B", 1), Pool("H", 2), Pool("q", 8)
         self.beyond: dict[int, int] = {}
         """By cell of the amounts."""
         self.taken = 0
@@ -92,11 +126,11 @@ class Totals:
         self.queue_slots = memoryview(array("i", bytes(4 * QUEUE)))
         self.emptied: list[int] = []
         """Series of which a window holds nothing any more."""
-        self.row_series = memoryview(array("q"))
+        self.row_ground = Ground(windows)
+        self.row_series = self.row_ground.view()
         """By row and window, the series; only where the window is the first."""
         self.queue_amounts = memoryview(array("q", bytes(8 * QUEUE)))
         self.queue_cells = memoryview(array("q", bytes(8 * QUEUE)))
-        self.touched = 0
         self.page_sums = memoryview(array("q", [0]) * PAGES)
         self._look()
 
@@ -124,6 +158,7 @@ class Totals:
 
     def add(self, window: int, series: int, slot: int, amount: int) -> None:
         """Add an amount of any size."""
+        self.flush()
         place = self.place(window, series)
         if -LIMIT < amount < LIMIT:
             self.change(place, slot, amount)
@@ -131,15 +166,18 @@ class Totals:
             self._change_large(place, slot, amount)
         self.tidy(series)
 
-    def add_everywhere(self, windows: Sequence[int], series: int, slot: int, amount: int) -> None:
-        """Add an amount below LIMIT in these windows."""
-        row = self.place(0, series)
+    def queue_one(self, windows: Sequence[int], series: int, slot: int, amount: int) -> None:
+        """Add an amount below LIMIT in these windows: at once, or when the queue is full or flushed."""
         for window in windows:
-            self.change(row + window, slot, amount)
-        self.tidy(series)
+            if self.queued == QUEUE:
+                self.flush()
+            self.queue_places[self.queued] = self.place(window, series)
+            self.queue_slots[self.queued] = slot
+            self.queue_amounts[self.queued] = amount
+            self.queued += 1
 
     def queue(self, window: int, series: int, run: Run, sign: int) -> None:
-        """Add, or with a sign of -1 take away, what a run holds: at once, or when the queue is full or flushed."""
+        """Add, or with a sign of -1 take away, what a run holds, likewise."""
         slots, amounts, places = self.queue_slots, self.queue_amounts, self.queue_places
         done = 0
         while done < run.count:
@@ -161,6 +199,8 @@ class Totals:
 
         Memory is slow where it is asked for one thing after another, so all pages are looked up first, then all cells.
         """
+        if self.queued == 0:
+            return
         self._look_up()
         slots, amounts, places, cells = self.queue_slots, self.queue_amounts, self.queue_places, self.queue_cells
         taken = self.taken
@@ -190,6 +230,14 @@ class Totals:
     def _look_up(self) -> None:
         """Find the cells of what is queued, and have them at hand."""
         slots, places, cells = self.queue_slots, self.queue_places, self.queue_cells
+        for at in range(self.queued):
+            ahead.prefetch(self.extents[4 * places[at]])
+        for at in range(self.queued):
+            place, page = places[at], slots[at] >> PAGE_BITS
+            if 0 <= page - self.extents[4 * place + FIRST] < self.extents[4 * place + LENGTH]:
+                ahead.prefetch(
+                    self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]]
+                )  # fmt: skip
         last_place, last_page, base = -1, -1, -1
         for at in range(self.queued):
             place, slot = places[at], slots[at]
@@ -197,13 +245,11 @@ class Totals:
             if page != last_page or place != last_place:
                 last_place, last_page = place, page
                 base = self._cell(place, page << PAGE_BITS)
-            cells[at] = base + (slot & (PAGE - 1)) if base >= 0 else -1
-        touched = 0
-        for at in range(self.queued):
-            cell = cells[at]
-            if cell >= 0:
-                touched += self.bytes[cell] + self.byte_used[cell >> PAGE_BITS]
-        self.touched = touched
+            cells[at] = -1
+            if base >= 0:
+                cells[at] = base + (slot & (PAGE - 1))
+                ahead.prefetch(self.bytes[cells[at]])
+                ahead.prefetch(self.byte_used[cells[at] >> PAGE_BITS])
 
     def _cell(self, place: int, slot: int) -> int:
         """The cell of a page of bytes; -1 for none."""
@@ -409,7 +455,7 @@ class Totals:
             self._give_back(place, page, handle)
 
     def _give_back(self, place: int, page: int, handle: int) -> None:
-        self._pool((handle - 1) & 3).spare.append((handle - 1) >> 2)
+        self._pool((handle - 1) & 3).give_back((handle - 1) >> 2)
         self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = 0
         self.extents[4 * place + LIVE] -= 1
         if self.extents[4 * place + LIVE] == 0:
@@ -431,7 +477,7 @@ class Totals:
         old, new = self._pool((handle - 1) & 3), self._pool(kind)
         new.used[(wide - 1) >> 2] = old.used[(handle - 1) >> 2]
         self._wipe(handle)
-        old.spare.append((handle - 1) >> 2)
+        old.give_back((handle - 1) >> 2)
         self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = wide
         return wide
 
@@ -454,28 +500,30 @@ class Totals:
     def _take(self, kind: int) -> int:
         pool = self._pool(kind)
         self.taken += 1
-        if not pool.spare:
+        page = pool.take()
+        if page < 0:
             self._look_away()
             pool.grow()
             self._look()
-        return 4 * pool.spare.pop() + kind + 1
+            page = pool.take()
+        return 4 * page + kind + 1
 
     def _look(self) -> None:
         """Take views of the pages."""
-        self.bytes = memoryview(self.byte_pool.store)
-        self.words = memoryview(self.byte_pool.store).cast("B").cast("Q")
-        self.shorts = memoryview(self.short_pool.store)
-        self.amounts = memoryview(self.amount_pool.store)
+        self.bytes = self.byte_pool.cells.view()
+        self.words = self.byte_pool.cells.view().cast("Q")
+        self.shorts = self.short_pool.cells.view()
+        self.amounts = self.amount_pool.cells.view()
         self.byte_used = self.byte_pool.used
         self.short_used = self.short_pool.used
         self.amount_used = self.amount_pool.used
 
     def _look_away(self) -> None:
-        """Let go of them: an array whose memory somebody sees cannot grow."""
-        self.bytes = memoryview(array("B"))
-        self.words = memoryview(array("Q"))
-        self.shorts = memoryview(array("H"))
-        self.amounts = memoryview(array("q"))
+        """Let go of them: what somebody sees cannot grow where it is."""
+        self.bytes = self.byte_used = self.short_used = self.amount_used = NO_BYTES
+        self.words = NO_WORDS
+        self.shorts = NO_SHORTS
+        self.amounts = NOTHING
 
     # The directory.
 
@@ -505,31 +553,36 @@ class Totals:
             return spare.pop()
         start = self.directory_used
         if start + length > len(self.directory):
-            self.directory = _longer(self.directory, len(self.directory) // 4 + length + 64)
+            size = (start + length) // 2 + start // 8 + 32
+            self.directory = NO_NUMBERS
+            self.directory_ground.grow(size)
+            self.directory = self.directory_ground.view()
         self.directory_used += length
         return start
 
     def _new_row(self, series: int) -> int:
         if not self.spare_rows:
-            count = len(self.extents) // 4
-            more = (count // 2 // self.windows + 16) * self.windows
-            self.extents = _longer(self.extents, 4 * more)
-            known, self.row_series = self.row_series, memoryview(array("q", [0]) * (count + more))
-            self.row_series[:count] = known
-            self.spare_rows.extend(range(count + more - self.windows, count - 1, -self.windows))
+            self._more_rows()
         row = self.rows[series] = self.spare_rows.pop()
         self.row_series[row] = series
         if 0 <= series < NEAR:
             if series >= len(self.near):
-                self.near = _longer(self.near, series + series // 2 + 64 - len(self.near))
+                self.near = NO_NUMBERS
+                self.near_ground.grow(series // 2 + series // 4 + 32)
+                self.near = self.near_ground.view()
             self.near[series] = row + 1
         return row
 
-
-def _longer(numbers: memoryview, more: int) -> memoryview:
-    longer = memoryview(array("i", bytes(4 * (len(numbers) + more))))
-    longer[: len(numbers)] = numbers
-    return longer
+    def _more_rows(self) -> None:
+        count = len(self.row_series)
+        places = count + (count // 4 // self.windows + 16) * self.windows
+        self.extents = NO_NUMBERS
+        self.extents_ground.grow(2 * places)
+        self.extents = self.extents_ground.view()
+        self.row_series = NOTHING
+        self.row_ground.grow(places)
+        self.row_series = self.row_ground.view()
+        self.spare_rows.extend(range(places - self.windows, count - 1, -self.windows))
 
 
 def _rank(whole: int, numerator: int, denominator: int) -> int:

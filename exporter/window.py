@@ -254,6 +254,7 @@ class Mover:
         """Have all windows where they shall be."""
         if self.readers or any(window.entered < window.last for window in self.windows):
             self.work(ALL)
+        self.counts.flush()
 
     def work(self, budget: int) -> int:
         """Move on by about as many amounts; what is left of the budget, if all is done."""
@@ -382,7 +383,7 @@ class Moment:
             for grain in self.others:
                 grain.add(key, amount)
         if self.late and self.totals is not None:
-            self.totals.add_everywhere(self.late, series, slot, amount)
+            self.totals.queue_one(self.late, series, slot, amount)
 
     def add_product(self, series: int, slot: int, factor: int, weight: int) -> None:
         """Count a number of tokens, not negative, times a weight."""
@@ -393,8 +394,11 @@ class Moment:
 
     def add_slots(self, series: int, slots: memoryview, count: int, amount: int) -> None:
         """Count an amount in each of so many slots."""
-        if self.grain is not None and amount == UNIT and not self.others and not self.late:
+        if self.grain is not None and amount == UNIT and not self.others:
             self.grain.add_slots(series * SLOTS, slots, count)
+            if self.late and self.totals is not None:
+                for index in range(count):
+                    self.totals.queue_one(self.late, series, slots[index], amount)
             return
         for index in range(count):
             self.add(series, slots[index], amount)
