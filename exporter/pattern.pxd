@@ -50,8 +50,7 @@ cdef class Group:
     cdef public list schedules
     cdef public Py_ssize_t count
     cdef public list judgements
-    cdef public list kinds
-    cdef public dict _kind_numbers
+    cdef public object kinds
     cdef public list verdicts
     cdef public dict _verdict_numbers
     cdef public long long[::1] verdict_of
@@ -77,7 +76,7 @@ cdef class Group:
     cpdef bint is_code(self, Py_ssize_t pattern) except -1
     @cython.locals(slos=Py_ssize_t, pattern=Py_ssize_t, block=Py_ssize_t, place=Py_ssize_t, cell=Py_ssize_t,
                    target=Py_ssize_t, newest=cython.longlong)
-    cpdef void _gather(self) except *
+    cpdef void settle(self) except *
 
 @cython.final
 cdef class Selection:

@@ -139,10 +139,37 @@ class Kind(NamedTuple):
     place: int
 
 
+class Kinds:
+    """All that was judged, which is the same for many patterns of many groups."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self.all: dict[tuple[str, Judgement], Kind] = {}
+
+    def of(self, slo: str, judgement: Judgement) -> Kind:
+        """That of a judgement by an SLO."""
+        kind = self.all.get((slo, judgement))
+        if kind is None:
+            kind = self.all[slo, judgement] = Kind(slo, judgement, self.cells.allocate(PATTERN_CELLS))
+        return kind
+
+    def counted(self) -> Iterator[tuple[int, Kind]]:
+        """Those that have counts, which their reader clears: the number of the newest request among all."""
+        for kind in self.all.values():
+            newest = self.cells.value(kind.place + NEWEST)
+            if newest:
+                yield newest, kind
+
+    def release(self) -> None:
+        """Give the cells back."""
+        for kind in self.all.values():
+            self.cells.release(kind.place, PATTERN_CELLS)
+
+
 class Group:
     """SLOs that judge the same requests at one boundary."""
 
-    def __init__(self, boundary: str, number: int, cells: Cells) -> None:
+    def __init__(self, boundary: str, number: int, cells: Cells, kinds: Kinds) -> None:
         self.boundary = boundary
         self.number = number
         """Window series: two slots of each verdict, requests and their output tokens."""
@@ -153,8 +180,7 @@ class Group:
         self.schedules: list[int] = []
         self.count = 0
         self.judgements: list[tuple[Judgement, ...]] = []
-        self.kinds: list[Kind] = []
-        self._kind_numbers: dict[tuple[str, Judgement], int] = {}
+        self.kinds = kinds
         self.verdicts: list[tuple[int, ...]] = []
         """By SLO, the slot in which all patterns with this verdict are counted."""
         self._verdict_numbers: dict[tuple[int, ...], int] = {}
@@ -232,22 +258,16 @@ class Group:
         for place in range(self.width):
             self.codes[pattern * self.width + place] = self.code[place]
         self.blocks[pattern] = self.cells.allocate(PATTERN_CELLS)
-        self.judgements.append(judgements)
-        for place, (slo, judgement) in enumerate(zip(self.slos, judgements, strict=True)):
-            self.judged_as[pattern * len(self.slos) + place] = self._kind(slo.name, judgement)
+        kinds = [self.kinds.of(slo.name, judgement) for slo, judgement in zip(self.slos, judgements, strict=True)]
+        self.judgements.append(tuple(kind.judgement for kind in kinds))
+        for place, kind in enumerate(kinds):
+            self.judged_as[pattern * len(self.slos) + place] = kind.place
         verdict = tuple(slot_of(judgement) for judgement in judgements)
         self.verdict_of[pattern] = self._verdict_numbers.setdefault(verdict, len(self.verdicts))
         if self.verdict_of[pattern] == len(self.verdicts):
             self.verdicts.append(verdict)
         self._enter(pattern)
         return pattern
-
-    def _kind(self, slo: str, judgement: Judgement) -> int:
-        number = self._kind_numbers.get((slo, judgement))
-        if number is None:
-            number = self._kind_numbers[slo, judgement] = len(self.kinds)
-            self.kinds.append(Kind(slo, judgement, self.cells.allocate(PATTERN_CELLS)))
-        return number
 
     def _make_room(self) -> None:
         if self.count == len(self.blocks):
@@ -275,16 +295,8 @@ class Group:
 
     # Counts by SLO.
 
-    def settle(self) -> Iterator[tuple[int, Kind]]:
-        """What was counted since this was asked last, by judgement: the number of its newest request among all."""
-        self._gather()
-        for kind in self.kinds:
-            newest = self.cells.value(kind.place + NEWEST)
-            if newest:
-                yield newest, kind
-
-    def _gather(self) -> None:
-        """Add the counts of patterns to those of the judgements that they are."""
+    def settle(self) -> None:
+        """Add what patterns have counted since this was done last to the counts of the judgements that they are."""
         cells, slos = self.cells, len(self.slos)
         for pattern in range(self.count):
             block = self.blocks[pattern]
@@ -292,7 +304,7 @@ class Group:
             if not newest:
                 continue
             for place in range(slos):
-                target = self.kinds[self.judged_as[pattern * slos + place]].place
+                target = self.judged_as[pattern * slos + place]
                 for cell in range(NEWEST):
                     cells.share(block + cell, target + cell)
                 if newest > cells.cells[target + NEWEST]:
@@ -329,7 +341,7 @@ class Selection:
     """The SLOs that select the same requests."""
 
     def __init__(
-        self, slos: Sequence[SLO], judged_at: Mapping[str, str], number: Callable[[], int], cells: Cells
+        self, slos: Sequence[SLO], judged_at: Mapping[str, str], number: Callable[[], int], kinds: Kinds
     ) -> None:
         """`number`: of a new window series."""
         self.slos = tuple(slos)
@@ -348,7 +360,7 @@ class Selection:
         for slo in slos:
             schedule = -1 if slo.schedule is None else self.schedules.index(slo.schedule)
             self._rank(slo, schedule, number)
-            self._group(slo, schedule, judged_at[slo.name], number, cells)
+            self._group(slo, schedule, judged_at[slo.name], number, kinds)
         for group in self.groups:
             group.close()
 
@@ -365,11 +377,11 @@ class Selection:
                 self.ranks += alike
             alike[0].objectives[slo.name, each.name] = each.threshold_ns
 
-    def _group(self, slo: SLO, schedule: int, boundary: str, number: Callable[[], int], cells: Cells) -> None:
+    def _group(self, slo: SLO, schedule: int, boundary: str, number: Callable[[], int], kinds: Kinds) -> None:
         schedules = [schedule] if schedule >= 0 else []
         groups = [each for each in self.groups if each.boundary == boundary and each.takes(slo, schedules)]
         if not groups:
-            groups = [Group(boundary, number(), cells)]
+            groups = [Group(boundary, number(), kinds.cells, kinds)]
             self.groups += groups
         groups[0].add(slo, schedules)
 
@@ -390,7 +402,7 @@ class Selection:
     def release(self) -> None:
         """Give its cells back."""
         for group in self.groups:
-            for place in (*list(group.blocks)[: group.count], *(kind.place for kind in group.kinds)):
+            for place in list(group.blocks)[: group.count]:
                 group.cells.release(place, PATTERN_CELLS)
 
     def panel(self, boundaries: tuple[str, ...]) -> "Panel":
@@ -596,25 +608,27 @@ def measured(sheet: memoryview, boundaries: Sequence[str]) -> list[Measured]:
 
 
 def _measured(cells: memoryview, boundary: str) -> Measured:
-    def known(cell: int) -> int | None:
-        return None if cells[cell] == MISSING else cells[cell]
-
-    def interval(cell: int, error: int) -> Interval | None:
-        return None if cells[cell] == MISSING else Interval(cells[cell], known(error))
-
     return Measured(
         boundary=boundary,
         row=[],
-        arrived_ns=known(ARRIVED),
-        ttft=interval(TTFT, TTFT_ERROR),
-        tpot_ns=known(TPOT),
-        completion=interval(COMPLETION, COMPLETION_ERROR),
+        arrived_ns=_known(cells, ARRIVED),
+        ttft=_interval(cells, TTFT, TTFT_ERROR),
+        tpot_ns=_known(cells, TPOT),
+        completion=_interval(cells, COMPLETION, COMPLETION_ERROR),
         ttft_applies=bool(cells[TTFT_APPLIES]),
         tpot_applies=bool(cells[TPOT_APPLIES]),
         silent=bool(cells[SILENT]),
         outcome=OUTCOMES[cells[OUTCOME]],
-        output=known(OUTPUT),
+        output=_known(cells, OUTPUT),
     )
+
+
+def _known(cells: memoryview, cell: int) -> int | None:
+    return None if cells[cell] == MISSING else cells[cell]
+
+
+def _interval(cells: memoryview, cell: int, error: int) -> Interval | None:
+    return None if cells[cell] == MISSING else Interval(cells[cell], _known(cells, error))
 
 
 def slot_of(judgement: Judgement) -> int:

@@ -97,6 +97,7 @@ cdef class Tally:
     cdef long long[::1] sheets, starts, values_ns, value_slots_of
     cdef Py_ssize_t count_of, first, stop
     cdef long long counted
+    cdef public object kinds
     cdef public dict selections
     cdef public list retired
     cdef public object settings

@@ -38,7 +38,7 @@ from exporter.pattern import (
     OUTPUTS,
     PATTERN_CELLS,
     WEIGHTS,
-    Kind,
+    Kinds,
     Panel,
     Selection,
     slot_of,
@@ -180,6 +180,7 @@ class Tally:
         """Goes up whenever plans must be made anew."""
         self.plans: dict[tuple[object, ...], Plan] = {}
         self.cells = Cells()
+        self.kinds = Kinds(self.cells)
         self.own = self.cells.allocate(OWN_CELLS)
         self.sheets = zeros(1)
         self.starts = START
@@ -252,6 +253,8 @@ class Tally:
         self._drop_numbers(lambda key: key[0] == "slo" and key[1] in changed)
         for selection in list(self.selections.values()):
             self._retire(selection)
+        self.kinds.release()
+        self.kinds = Kinds(self.cells)
         for selection in self.retired:
             selection.kept -= changed
         edges = dict(zip(self.edges, self.buckets, strict=True))
@@ -360,7 +363,7 @@ class Tally:
         key = tuple(slo.name for slo in slos)
         found = self.selections.get(key)
         if found is None:
-            found = self.selections[key] = Selection(slos, self.judged_at, self._new_number, self.cells)
+            found = self.selections[key] = Selection(slos, self.judged_at, self._new_number, self.kinds)
         return found
 
     def _plan_anew(self) -> None:
@@ -1064,11 +1067,10 @@ class Tally:
     def _settle_slos(self) -> None:
         """Put what was counted by pattern where it is shown: in the order of the newest requests, for the exemplars."""
         cells = self.cells
-        found: list[tuple[int, Kind]] = []
         for selection in self._all_selections():
             for group in selection.groups:
-                found += group.settle()
-        for _, kind in sorted(found, key=lambda each: each[0]):
+                group.settle()
+        for _, kind in sorted(self.kinds.counted(), key=lambda each: each[0]):
             weight, output = cells.value(kind.place + WEIGHTS), cells.product(kind.place + OUTPUTS)
             exemplar = Exemplar(*(cells.cells[kind.place + NEWEST_IDS + cell] for cell in range(4)))
             _count_limits(self._slo_counts[kind.slo], kind.judgement, weight, None)
