@@ -1,9 +1,9 @@
 """Which spans were met in the last while, by 64-bit hashes.
 
 A table of buckets that are a line of the cache each. A mark stands in either of two buckets, in that which is emptier,
-so nearly all cells are used before there must be more. In its lowest bits it carries the *turn* in which it came, and
-those that came too many turns ago are swept out. The table is cut into parts, which grow and are swept one by one, so
-nobody waits for long.
+and makes way for another if its other one has room, so nearly all cells are used before there must be more. In its
+lowest bits it carries the *turn* in which it came, and those that came too many turns ago are swept out. The table is
+cut into parts, which grow and are swept one by one, so nobody waits for long.
 
 Among ten million spans the chance that any two share a hash, of which 61 bits count, is about 1 in 46,000.
 """
@@ -16,6 +16,8 @@ from exporter.ground import Ground
 PARTS: Final = 64
 PART_BITS: Final = 58
 BUCKET: Final = 8
+SPARSE: Final = 4
+"""A part has so many times as many cells as marks, at most."""
 TURNS: Final = 7
 TURN: Final = 7
 """The bits in which a mark carries its turn, from 1 to TURNS."""
@@ -27,6 +29,8 @@ class Part:
 
     def __init__(self) -> None:
         self.buckets = 64
+        self.held = 0
+        """Marks, at most."""
         self.cells = Ground(BUCKET * self.buckets, "Q").view()
 
     def first(self, mark: int) -> int:
@@ -64,16 +68,38 @@ class Part:
             return False
         if other_count < count:
             bucket, count = other, other_count
-        if count < BUCKET:
-            self.cells[bucket + count] = key ^ TURN | turn
-        else:
-            self.resize(self.buckets + self.buckets // 2)
-            self.put(mark, turn)
+        at = bucket + count if count < BUCKET else self.make_room(bucket, other)
+        if at < 0 and SPARSE * self.held > len(self.cells):
+            self.resize(self.buckets + self.buckets // 4)
+            return self.put(mark, turn)
+        if at < 0:  # nobody's hashes are like that by chance: a mark is lost, and nothing grows
+            at = bucket
+        self.cells[at] = key ^ TURN | turn
+        self.held += 1
+        return True
+
+    def make_room(self, bucket: int, other: int) -> int:
+        """Move one of the marks in two full buckets to the other bucket that it may be in; where, or -1."""
+        for at in range(BUCKET):
+            if self.move(bucket + at, bucket):
+                return bucket + at
+            if self.move(other + at, other):
+                return other + at
+        return -1
+
+    def move(self, at: int, bucket: int) -> bool:
+        """Have the mark in a cell of a bucket in the other bucket that it may be in; False where that is full."""
+        mark = self.cells[at]
+        to = self.first(mark) if self.first(mark) != bucket else self.second(mark)
+        count = self.seek(to, mark | TURN)
+        if count < 0 or count == BUCKET:
+            return False
+        self.cells[to + count] = mark
         return True
 
     def resize(self, buckets: int) -> None:
         """Have another number of buckets."""
-        old, self.buckets = self.cells, buckets
+        old, self.buckets, self.held = self.cells, buckets, 0
         self.cells = Ground(BUCKET * buckets, "Q").view()
         for at in range(len(old)):
             if old[at] != 0:
@@ -91,7 +117,8 @@ class Part:
             left += to - bucket
             for at in range(to, bucket + BUCKET):
                 cells[at] = 0
-        if self.buckets > 64 and 4 * left < len(cells):
+        self.held = left
+        if self.buckets > 64 and SPARSE * left < len(cells):
             self.resize(max(64, self.buckets // 2))
 
 

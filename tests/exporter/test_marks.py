@@ -8,8 +8,9 @@ from exporter.marks import PARTS, TURNS, Fingerprints
 
 pytestmark = pytest.mark.both_builds
 
-MARKS = st.integers(0, 2**64 - 1) | st.integers(0, 20).map(lambda number: number << 3)
-FEW = st.builds(lambda part, number: part << 58 | number << 3, st.integers(0, 1), st.integers(0, 5_000))
+ODD = 0x9E3779B97F4A7C15
+MARKS = st.integers(0, 2**64 - 1).map(lambda number: number * ODD % 2**64) | st.integers(0, 40)
+FEW = st.builds(lambda part, number: part << 58 | number * ODD % 2**55 << 3, st.integers(0, 1), st.integers(0, 5_000))
 """So many of one part that it grows."""
 
 
@@ -55,3 +56,21 @@ def test_what_is_known_is_known_while_parts_grow_and_become_smaller_again() -> N
     assert all(mark in of for mark in few)
     assert not any(mark in of for mark in crowd)
     assert sum(len(part.cells) for part in of.parts) < 100_000
+
+
+def test_a_part_takes_ten_bytes_a_mark_and_a_half_at_most_once_it_is_large() -> None:
+    rng, of = Random(4), Fingerprints(kept=6)
+    sizes = list[float]()
+    for count in range(1, 600_001):
+        of.add(rng.randrange(2**64))
+        if count % 50_000 == 0:
+            sizes.append(sum(len(part.cells) for part in of.parts) * 8 / count)
+    assert max(sizes[5:]) < 10.5
+
+
+def test_marks_that_are_all_in_each_others_way_make_nothing_grow() -> None:
+    of = Fingerprints(kept=2)
+    crowd = [number << 3 for number in range(1, 1_001)]
+    assert all(map(of.add, crowd))
+    assert len(of.parts[0].cells) < 10_000
+    assert sum(mark in of for mark in crowd) >= 8
