@@ -11,11 +11,14 @@ cdef long long LIMIT
 cdef Py_ssize_t PAGE
 cdef int PAGE_BITS
 cdef Py_ssize_t PAGES
+cdef int NIBBLES
 cdef int BYTES
 cdef int SHORTS
 cdef int AMOUNTS
 cdef long long ELSEWHERE
+cdef unsigned long long LOW
 cdef unsigned long long EVEN
+cdef Py_ssize_t FIRST_EXTENT
 cdef Py_ssize_t EXTENT
 cdef Py_ssize_t START
 cdef Py_ssize_t FIRST
@@ -27,7 +30,7 @@ cdef Py_ssize_t QUEUE
 cdef class Pool:
     cdef readonly object cells
     cdef object used_ground, spare_ground
-    cdef Py_ssize_t size, pages, fresh, spares
+    cdef Py_ssize_t bits, pages, fresh, spares
     cdef unsigned char[::1] used
     cdef int[::1] spare
 
@@ -46,6 +49,7 @@ cdef class Totals:
     cdef int[::1] directory
     cdef Py_ssize_t directory_used
     cdef dict spare_parts
+    cdef Pool nibble_pool
     cdef Pool byte_pool
     cdef Pool short_pool
     cdef Pool amount_pool
@@ -59,13 +63,14 @@ cdef class Totals:
     cdef long long[::1] queue_amounts
     cdef long long[::1] queue_cells
     cdef long long[::1] page_sums
+    cdef unsigned char[::1] nibbles
+    cdef unsigned long long[::1] nibble_words
     cdef unsigned char[::1] bytes
     cdef unsigned long long[::1] words
     cdef unsigned short[::1] shorts
     cdef long long[::1] amounts
+    cdef unsigned char[::1] nibble_used
     cdef unsigned char[::1] byte_used
-    cdef unsigned char[::1] short_used
-    cdef unsigned char[::1] amount_used
 
     cdef Py_ssize_t place(self, Py_ssize_t window, long long series) except -1
     @cython.locals(row=Py_ssize_t, place=Py_ssize_t)
@@ -77,14 +82,18 @@ cdef class Totals:
     @cython.locals(place=Py_ssize_t, done=Py_ssize_t, at=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t,
                    slots="int[::1]", places="int[::1]", amounts="long long[::1]")
     cdef int queue(self, Py_ssize_t window, long long series, Run run, int sign) except -1
-    @cython.locals(taken="long long", at=Py_ssize_t, cell="long long", amount="long long", old=int,
+    @cython.locals(taken="long long", at=Py_ssize_t, cell=Py_ssize_t, amount="long long", old=int, kind=int,
                    slots="int[::1]", places="int[::1]", amounts="long long[::1]", cells="long long[::1]")
     cdef void flush(self) except *
-    @cython.locals(at=Py_ssize_t, slot=int, page=int, place=int, last_place=int,
+    @cython.locals(at=Py_ssize_t, cell=Py_ssize_t, slot=int, page=int, place=int, last_place=int,
                    last_page=int, base="long long", slots="int[::1]", places="int[::1]", cells="long long[::1]")
     cdef void _look_up(self) except *
     @cython.locals(at=Py_ssize_t, handle=Py_ssize_t)
     cdef inline Py_ssize_t _cell(self, Py_ssize_t place, Py_ssize_t slot) except -2
+    cdef inline bint _use(self, int kind, Py_ssize_t page) except -1
+    cdef inline int _small(self, int kind, Py_ssize_t cell) except -1
+    @cython.locals(shift=int)
+    cdef inline int _set_small(self, int kind, Py_ssize_t cell, int total) except -1
     @cython.locals(handle=Py_ssize_t, kind=int, number=Py_ssize_t, cell=Py_ssize_t, old="long long",
                    total="long long", wanted=int)
     cdef void change(self, Py_ssize_t place, Py_ssize_t slot, long long amount) except *
@@ -103,7 +112,7 @@ cdef class Totals:
     cpdef tuple ranked(self, Py_ssize_t window, long long series, shares)
     @cython.locals(at=Py_ssize_t, handle=Py_ssize_t, below="long long", slot=Py_ssize_t)
     cdef Py_ssize_t _slot_at(self, Py_ssize_t place, long long needed) except -1
-    @cython.locals(kind=int, number=Py_ssize_t, lanes="unsigned long long", word="unsigned long long", at=Py_ssize_t,
+    @cython.locals(kind=int, number=Py_ssize_t, bytes_of="unsigned long long", lanes="unsigned long long", word="unsigned long long", at=Py_ssize_t,
                    whole="long long", cell=Py_ssize_t, amount="long long", value="long long")
     cdef long long _page_sum(self, Py_ssize_t handle) except -1
     @cython.locals(kind=int, cell=Py_ssize_t, value="long long")
@@ -113,7 +122,7 @@ cdef class Totals:
     cdef Py_ssize_t _find(self, Py_ssize_t place, Py_ssize_t page) except -1
     @cython.locals(handle=Py_ssize_t)
     cdef Py_ssize_t _make(self, Py_ssize_t place, Py_ssize_t page) except -1
-    @cython.locals(kind=int, number=Py_ssize_t, used="unsigned char[::1]")
+    @cython.locals(kind=int, number=Py_ssize_t, pool=Pool)
     cdef void _note(self, Py_ssize_t place, Py_ssize_t page, Py_ssize_t handle, int change) except *
     cdef void _give_back(self, Py_ssize_t place, Py_ssize_t page, Py_ssize_t handle) except *
     @cython.locals(wide=Py_ssize_t, base=Py_ssize_t, slot=Py_ssize_t, amount="long long", old=Pool, new=Pool)
@@ -125,7 +134,7 @@ cdef class Totals:
     cdef Py_ssize_t _take(self, int kind) except -1
     cdef void _look(self) except *
     cdef void _look_away(self) except *
-    @cython.locals(first=Py_ssize_t, stop=Py_ssize_t, length=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, shift=Py_ssize_t)
+    @cython.locals(first=Py_ssize_t, stop=Py_ssize_t, length=Py_ssize_t, extent=Py_ssize_t, start=Py_ssize_t, at=Py_ssize_t, shift=Py_ssize_t)
     cdef void _extend(self, Py_ssize_t place, Py_ssize_t page) except *
     @cython.locals(start=Py_ssize_t, size=Py_ssize_t)
     cdef Py_ssize_t _part(self, Py_ssize_t length) except -1

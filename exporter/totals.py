@@ -1,7 +1,7 @@
 """Running totals of many series in some windows: exact, and as small as the numbers that they hold.
 
-The slots of a series lie in pages of 64. A page has cells of one byte, then of two, then of eight, as its amounts need
-it: the narrow ones count whole UNITs, the wide ones are amounts themselves; one beyond LIMIT stands in a dictionary.
+The slots of a series lie in pages of 64. A page has cells of half a byte, then of one, of two, of eight, as its amounts
+need it: the narrow ones count whole UNITs, the widest are amounts themselves; one beyond LIMIT stands in a dictionary.
 Pages without amounts are given back, so memory follows what is in the windows.
 """
 
@@ -21,12 +21,15 @@ PAGE: Final = 64
 PAGE_BITS: Final = 6
 PAGES: Final = 1024
 """Pages of a series at most."""
-BYTES: Final = 0
-"""Kinds of pages, by their cells."""
-SHORTS: Final = 1
-AMOUNTS: Final = 2
+NIBBLES: Final = 0
+"""Kinds of pages, by their cells: half a byte, one, two, eight."""
+BYTES: Final = 1
+SHORTS: Final = 2
+AMOUNTS: Final = 3
 ELSEWHERE: Final = -0x7FFF_FFFF_FFFF_FFFF
 """The cell of an amount that stands in the dictionary."""
+LOW: Final = 0x0F0F_0F0F_0F0F_0F0F
+"""Every other half byte of eight bytes."""
 EVEN: Final = 0x00FF_00FF_00FF_00FF
 """Every other byte of eight."""
 START: Final = 0
@@ -38,8 +41,9 @@ NEAR: Final = 1_048_576
 """Series below it are found without a dictionary."""
 QUEUE: Final = 2_048
 """Amounts that are added at once."""
-EXTENT: Final = 4
-"""Pages of a series are listed in multiples of it."""
+FIRST_EXTENT: Final = 4
+EXTENT: Final = 32
+"""Pages of a series are listed in multiples of it: few, or many more."""
 NO_BYTES: Final = memoryview(bytearray(1))
 NO_SHORTS: Final = memoryview(array("H", [0]))
 NO_NUMBERS: Final = memoryview(array("i", [0]))
@@ -48,15 +52,15 @@ NO_WORDS: Final = memoryview(array("Q", [0]))
 
 
 class Pool:
-    """Pages of one kind, with cells of some bytes each. It grows where it is, so that nobody waits for long."""
+    """Pages of one kind, with cells of some bits each. It grows where it is, so that nobody waits for long."""
 
-    def __init__(self, format: str, size: int) -> None:
-        self.size = size
+    def __init__(self, format: str, bits: int) -> None:
+        self.bits = bits
         self.pages = 16
         self.fresh = 0
         """Pages from here on were never taken."""
         self.spares = 0
-        self.cells = Ground(self.pages * PAGE // 8 * size, format)
+        self.cells = Ground(self.pages * PAGE // 64 * bits, format)
         self.used_ground = Ground(self.pages // 8, "B")
         self.spare_ground = Ground(self.pages // 2, "i")
         self.used = self.used_ground.view()
@@ -67,7 +71,7 @@ class Pool:
     def grow(self) -> None:
         """An eighth more pages; nobody else may hold a view."""
         self.pages += 16 + self.pages // 64 * 8
-        self.cells.grow(self.pages * PAGE // 8 * self.size)
+        self.cells.grow(self.pages * PAGE // 64 * self.bits)
         self.used = NO_BYTES
         self.used_ground.grow(self.pages // 8)
         self.used = self.used_ground.view()
@@ -116,7 +120,8 @@ class Totals:
         self.directory_used = 0
         self.spare_parts: dict[int, list[int]] = {}
         """By length."""
-        self.byte_pool, self.short_pool, self.amount_pool = Pool("B", 1), Pool("H", 2), Pool("q", 8)
+        self.nibble_pool, self.byte_pool = Pool("B", 4), Pool("B", 8)
+        self.short_pool, self.amount_pool = Pool("H", 16), Pool("q", 64)
         self.beyond: dict[int, int] = {}
         """By cell of the amounts."""
         self.taken = 0
@@ -205,19 +210,19 @@ class Totals:
         slots, amounts, places, cells = self.queue_slots, self.queue_amounts, self.queue_places, self.queue_cells
         taken = self.taken
         for at in range(self.queued):
-            cell, amount = cells[at], amounts[at]
-            if cell >= 0 and taken == self.taken:  # else a page may have become another one's
-                old = self.bytes[cell]
+            amount = amounts[at]
+            if cells[at] >= 0 and taken == self.taken:  # else a page may have become another one's
+                kind, cell = cells[at] & 3, cells[at] >> 2
+                old = self._small(kind, cell)
                 if amount == UNIT:
-                    if 0 < old < 255:
-                        self.bytes[cell] = old + 1
+                    if 0 < old < (15 if kind == NIBBLES else 255):
+                        self._set_small(kind, cell, old + 1)
                         continue
-                    if old == 0 and self.byte_used[cell >> PAGE_BITS]:
-                        self.bytes[cell] = 1
-                        self.byte_used[cell >> PAGE_BITS] += 1
+                    if old == 0 and self._use(kind, cell >> PAGE_BITS):
+                        self._set_small(kind, cell, 1)
                         continue
                 elif amount == -UNIT and old > 1:
-                    self.bytes[cell] = old - 1
+                    self._set_small(kind, cell, old - 1)
                     continue
             self.change(places[at], slots[at], amount)
         self.queued = 0
@@ -247,18 +252,49 @@ class Totals:
                 base = self._cell(place, page << PAGE_BITS)
             cells[at] = -1
             if base >= 0:
-                cells[at] = base + (slot & (PAGE - 1))
-                ahead.prefetch(self.bytes[cells[at]])
-                ahead.prefetch(self.byte_used[cells[at] >> PAGE_BITS])
+                cells[at] = base + (slot & (PAGE - 1)) * 4
+                cell = cells[at] >> 2
+                if cells[at] & 3 == NIBBLES:
+                    ahead.prefetch(self.nibbles[cell >> 1])
+                    ahead.prefetch(self.nibble_used[cell >> PAGE_BITS])
+                else:
+                    ahead.prefetch(self.bytes[cell])
+                    ahead.prefetch(self.byte_used[cell >> PAGE_BITS])
 
     def _cell(self, place: int, slot: int) -> int:
-        """The cell of a page of bytes; -1 for none."""
+        """The cell of a page of bytes or less, with the kind in the lowest two bits; -1 for none."""
         at = (slot >> PAGE_BITS) - self.extents[4 * place + FIRST]
         if 0 <= at < self.extents[4 * place + LENGTH]:
             handle = self.directory[self.extents[4 * place + START] + at] - 1
-            if handle >= 0 and handle & 3 == BYTES:
-                return (handle >> 2) * PAGE + (slot & (PAGE - 1))
+            if handle >= 0 and handle & 3 <= BYTES:
+                return ((handle >> 2) * PAGE + (slot & (PAGE - 1))) * 4 + (handle & 3)
         return -1
+
+    def _small(self, kind: int, cell: int) -> int:
+        """What is in a narrow cell."""
+        if kind == NIBBLES:
+            return self.nibbles[cell >> 1] >> 4 * (cell & 1) & 15
+        return self.bytes[cell] if kind == BYTES else self.shorts[cell]
+
+    def _use(self, kind: int, page: int) -> bool:
+        """Note that one more cell is not 0 of a page of bytes or less; False, and nothing is noted, where all are."""
+        if kind == NIBBLES:
+            if self.nibble_used[page]:
+                self.nibble_used[page] += 1
+                return True
+        elif self.byte_used[page]:
+            self.byte_used[page] += 1
+            return True
+        return False
+
+    def _set_small(self, kind: int, cell: int, total: int) -> None:
+        if kind == NIBBLES:
+            shift = 4 * (cell & 1)
+            self.nibbles[cell >> 1] = self.nibbles[cell >> 1] & 0xF0 >> shift | total << shift
+        elif kind == BYTES:
+            self.bytes[cell] = total
+        else:
+            self.shorts[cell] = total
 
     def change(self, place: int, slot: int, amount: int) -> None:
         """Add an amount below LIMIT to one total."""
@@ -278,17 +314,16 @@ class Totals:
                 total = ELSEWHERE
             self.amounts[cell] = total
         else:
-            old = self.bytes[cell] if kind == BYTES else self.shorts[cell]
+            old = self._small(kind, cell)
             total = old + (amount >> UNIT_BITS)
-            wanted = AMOUNTS if amount & (UNIT - 1) or total < 0 or total > 65535 else SHORTS if total > 255 else BYTES
+            wanted = AMOUNTS
+            if not amount & (UNIT - 1) and 0 <= total <= 65535:
+                wanted = SHORTS if total > 255 else BYTES if total > 15 else NIBBLES
             if wanted > kind:
                 self._widen(place, slot >> PAGE_BITS, handle, wanted)
                 self.change(place, slot, amount)
                 return
-            if kind == BYTES:
-                self.bytes[cell] = total
-            else:
-                self.shorts[cell] = total
+            self._set_small(kind, cell, total)
         if (old == 0) != (total == 0):
             self._note(place, slot >> PAGE_BITS, handle, 1 if old == 0 else -1)
 
@@ -402,6 +437,14 @@ class Totals:
     def _page_sum(self, handle: int) -> int:
         """All amounts of a page. Raises OverflowError for one that is negative or beyond LIMIT / 64."""
         kind, number = (handle - 1) & 3, (handle - 1) >> 2
+        if kind == NIBBLES:
+            bytes_of = 0
+            for at in range(4 * number, 4 * number + 4):
+                word = self.nibble_words[at]
+                bytes_of += (word & LOW) + (word >> 4 & LOW)
+            lanes = (bytes_of & EVEN) + (bytes_of >> 8 & EVEN)
+            lanes = (lanes & 0xFFFF) + (lanes >> 16 & 0xFFFF) + (lanes >> 32 & 0xFFFF) + (lanes >> 48)
+            return lanes << UNIT_BITS
         if kind == BYTES:
             lanes = 0
             for at in range(8 * number, 8 * number + 8):
@@ -426,7 +469,7 @@ class Totals:
         cell = ((handle - 1) >> 2) * PAGE + (slot & (PAGE - 1))
         if kind == AMOUNTS:
             return self.amounts[cell]
-        value = self.bytes[cell] if kind == BYTES else self.shorts[cell]
+        value = self._small(kind, cell)
         return value << UNIT_BITS
 
     # Pages.
@@ -436,10 +479,10 @@ class Totals:
         return self.directory[self.extents[4 * place + START] + at] if 0 <= at < self.extents[4 * place + LENGTH] else 0
 
     def _make(self, place: int, page: int) -> int:
-        """A new page of bytes."""
+        """A new page of the narrowest cells."""
         if not 0 <= page - self.extents[4 * place + FIRST] < self.extents[4 * place + LENGTH]:
             self._extend(place, page)
-        handle = self._take(BYTES)
+        handle = self._take(NIBBLES)
         self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]] = handle
         self.extents[4 * place + LIVE] += 1
         if self.extents[4 * place + LIVE] == 1:
@@ -449,9 +492,9 @@ class Totals:
     def _note(self, place: int, page: int, handle: int, change: int) -> None:
         """That more or fewer cells of a page are not 0; give it back where none is."""
         kind, number = (handle - 1) & 3, (handle - 1) >> 2
-        used = self.byte_used if kind == BYTES else self.short_used if kind == SHORTS else self.amount_used
-        used[number] += change
-        if used[number] == 0:
+        pool = self._pool(kind)
+        pool.used[number] += change
+        if pool.used[number] == 0:
             self._give_back(place, page, handle)
 
     def _give_back(self, place: int, page: int, handle: int) -> None:
@@ -470,10 +513,10 @@ class Totals:
         base = ((wide - 1) >> 2) * PAGE
         for slot in range(PAGE):
             amount = self._amount(handle, slot)
-            if kind == SHORTS:
-                self.shorts[base + slot] = amount >> UNIT_BITS
-            else:
+            if kind == AMOUNTS:
                 self.amounts[base + slot] = amount
+            else:
+                self._set_small(kind, base + slot, amount >> UNIT_BITS)
         old, new = self._pool((handle - 1) & 3), self._pool(kind)
         new.used[(wide - 1) >> 2] = old.used[(handle - 1) >> 2]
         self._wipe(handle)
@@ -485,17 +528,17 @@ class Totals:
         kind, number = (handle - 1) & 3, (handle - 1) >> 2
         self._pool(kind).used[number] = 0
         for cell in range(PAGE * number, PAGE * (number + 1)):
-            if kind == BYTES:
-                self.bytes[cell] = 0
-            elif kind == SHORTS:
-                self.shorts[cell] = 0
+            if kind < AMOUNTS:
+                self._set_small(kind, cell, 0)
             else:
                 if self.amounts[cell] == ELSEWHERE:
                     del self.beyond[cell]
                 self.amounts[cell] = 0
 
     def _pool(self, kind: int) -> Pool:
-        return self.byte_pool if kind == BYTES else self.short_pool if kind == SHORTS else self.amount_pool
+        if kind <= BYTES:
+            return self.nibble_pool if kind == NIBBLES else self.byte_pool
+        return self.short_pool if kind == SHORTS else self.amount_pool
 
     def _take(self, kind: int) -> int:
         pool = self._pool(kind)
@@ -510,18 +553,19 @@ class Totals:
 
     def _look(self) -> None:
         """Take views of the pages."""
+        self.nibbles = self.nibble_pool.cells.view()
+        self.nibble_words = self.nibble_pool.cells.view().cast("Q")
         self.bytes = self.byte_pool.cells.view()
         self.words = self.byte_pool.cells.view().cast("Q")
         self.shorts = self.short_pool.cells.view()
         self.amounts = self.amount_pool.cells.view()
+        self.nibble_used = self.nibble_pool.used
         self.byte_used = self.byte_pool.used
-        self.short_used = self.short_pool.used
-        self.amount_used = self.amount_pool.used
 
     def _look_away(self) -> None:
         """Let go of them: what somebody sees cannot grow where it is."""
-        self.bytes = self.byte_used = self.short_used = self.amount_used = NO_BYTES
-        self.words = NO_WORDS
+        self.nibbles = self.bytes = self.nibble_used = self.byte_used = NO_BYTES
+        self.nibble_words = self.words = NO_WORDS
         self.shorts = NO_SHORTS
         self.amounts = NOTHING
 
@@ -529,12 +573,13 @@ class Totals:
 
     def _extend(self, place: int, page: int) -> None:
         """Make room for a page."""
-        first = page // EXTENT * EXTENT
-        stop = first + EXTENT
         length = self.extents[4 * place + LENGTH]
+        extent = EXTENT if length else FIRST_EXTENT
+        first, stop = page, page + 1
         if length:
             first = min(first, self.extents[4 * place + FIRST])
             stop = max(stop, self.extents[4 * place + FIRST] + length)
+        first, stop = first // extent * extent, -(-stop // extent) * extent
         start = self._part(stop - first)
         for at in range(start, start + stop - first):
             self.directory[at] = 0
