@@ -5,7 +5,7 @@ from exporter cimport ahead
 
 from exporter.join cimport mark_at, trace_key
 from exporter.marks cimport Fingerprints
-from exporter.places cimport Places, Queue
+from exporter.places cimport Places, Queue, Ranked
 from exporter.script cimport Script
 from exporter.tally cimport Plan, Tally
 
@@ -15,11 +15,15 @@ cdef long long MISSING
 cdef long long ELSEWHERE
 cdef long long NEVER
 
+cdef long long AHEAD_NS
+cdef long long BUCKET_NS
 cdef long long MOST_CREDIT
 cdef Py_ssize_t TOGETHER
 cdef Py_ssize_t NEAR
 cdef Py_ssize_t TOUCHED
 cdef Py_ssize_t GATHERED
+
+cpdef long long known_ns(long long newest_ns) except? -1
 
 cdef class Planned:
     cdef long long[::1] numbers
@@ -46,7 +50,7 @@ cdef class Shape:
 
 cdef class Express:
     cdef readonly Tally tally
-    cdef readonly object table, plan, defer, row_ground, slot_ground
+    cdef readonly object table, plan, row_ground, slot_ground
     cdef readonly bint replay
     cdef readonly Fingerprints fingerprints
     cdef unsigned long long[::1] marks
@@ -56,6 +60,9 @@ cdef class Express:
     cdef readonly Py_ssize_t kinds_known
     cdef readonly Places traces, ids
     cdef readonly Queue soon, later
+    cdef readonly Ranked put_offs
+    cdef long long[::1] put_off_slots
+    cdef Py_ssize_t measured, to_measure
     cdef readonly dict shapes
     cdef long long[::1] dues
     cdef Py_ssize_t gathered, taken
@@ -79,6 +86,10 @@ cdef class Express:
     cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
     @cython.locals(slot="long long", at=Py_ssize_t)
     cdef long long begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
+    @cython.locals(count=Py_ssize_t, index=Py_ssize_t)
+    cdef int grow_rows(self) except -1
+    @cython.locals(count=Py_ssize_t, index=Py_ssize_t)
+    cdef int grow_slots(self) except -1
     cdef int look_at(self, Py_ssize_t slot, long long due) except -1
     @cython.locals(place=size_t, at=size_t, to=size_t,
                    run=size_t, first=size_t, cell=size_t, seen="long long", due="long long", expiry="long long")
@@ -115,10 +126,14 @@ cdef class Express:
     cdef bint seal_slot(self, Py_ssize_t slot, long long now) except -1
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
     cdef bint wait(self, Py_ssize_t slot, Act act, long long expiry, long long now) except -1
-    @cython.locals(place=Py_ssize_t)
+    @cython.locals(place=Py_ssize_t, ready="long long")
     cdef int put_off(self, Py_ssize_t slot, Act act) except -1
+    @cython.locals(slot=Py_ssize_t)
+    cpdef Py_ssize_t measure(self, long long ready, long long start, long long span, long long now) except -2
+    @cython.locals(slot=Py_ssize_t, index=Py_ssize_t, at=Py_ssize_t, row=Py_ssize_t)
+    cdef int gather_put_off(self, long long ready, long long start, long long span) except -1
     @cython.locals(shape=Shape, act=Act, fits=bint)
-    cpdef bint measure(self, Py_ssize_t slot, long long now) except -1
+    cdef bint measure_slot(self, Py_ssize_t slot, long long now) except -1
     cdef int miss(self, Py_ssize_t slot, Shape shape, bint whole) except -1
     @cython.locals(mixed="unsigned long long", shape=Shape)
     cdef Shape shape_of(self, Py_ssize_t slot)

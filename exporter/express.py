@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from exporter import ahead, record
+from exporter.align import AHEAD_NS, BUCKET_NS
 from exporter.ground import NOTHING, Ground
 from exporter.join import NEVER, Gathering, Table, mark_at, trace_key
 from exporter.marks import Fingerprints
-from exporter.places import Places, Queue, grown
+from exporter.places import Places, Queue, Ranked, grown
 from exporter.record import MISSING
 from exporter.script import Script
 from exporter.tally import Plan, Tally
@@ -153,14 +154,13 @@ class Express:
 
     def __init__(
         self, table: Table, tally: Tally, plan: Callable[[Act, tuple[int, ...]], Plan],
-        defer: Callable[[int, int, int, int], None] | None,
+        replay: bool,
     ) -> None:  # fmt: skip
-        """`plan` makes plans; `defer` is told when, in a replay, the request in a slot can be measured."""
+        """`plan` makes plans; in a `replay` requests are measured when all that bounds their clocks is known."""
         self.table = table
         self.tally = tally
         self.plan = plan
-        self.defer = defer
-        self.replay = defer is not None
+        self.replay = replay
         self.fingerprints: Fingerprints = table.fingerprints
         self.marks = memoryview(array("Q", bytes(8 * TOUCHED)))
         """Of the rows that are being received."""
@@ -182,6 +182,8 @@ class Express:
         self.slots_free = 256
         self.traces = Places()
         self.ids = Places()
+        self.put_offs = Ranked()
+        """Slots that are to be measured, by when that can be done, and the start and span of the outermost span."""
         self.soon = Queue()
         self.later = Queue()
         """Those who wait for more spans, and the jobs that wait in a queue and might be too old some day."""
@@ -203,6 +205,9 @@ class Express:
         self.dues = memoryview(array("q", bytes(16 * GATHERED)))
         self.gathered = self.taken = 0
         """Who is looked at next: when that is due, and the slot. So many there were, and were taken."""
+        self.put_off_slots = memoryview(array("q", bytes(8 * GATHERED)))
+        self.measured = self.to_measure = 0
+        """Who is measured next. So many of these there were, and have been."""
         self.uncounted = 0
         self.written = 0
         self.awaited: list[tuple[Act, Planned]] = []
@@ -689,11 +694,41 @@ class Express:
         self.unlist(slot)
         self.slots[16 * slot] = NEVER - 1  # another pair in the queue may have had the same time
         self.settle_fates(act)
-        place = self.places[act.first]
-        if self.defer is not None:
-            self.defer(act.script.value(act.end), self.cells[place + 1], self.cells[place + 4], slot)
+        place, ready = self.places[act.first], known_ns(act.script.value(act.end))
+        self.put_offs.push(ready, self.cells[place + 1], self.cells[place + 4], slot)
 
-    def measure(self, slot: int, now: int) -> bool:
+    def measure(self, ready: int, start: int, span: int, now: int) -> int:
+        """Count what was put off and comes before these numbers; -1 at the end.
+
+        Or a slot, which is left to its caller, that must go the general way.
+        """
+        while True:
+            if self.measured == self.to_measure:
+                self.gather_put_off(ready, start, span)
+            if self.to_measure == 0:
+                return -1
+            self.measured += 1
+            slot = self.put_off_slots[self.measured - 1]
+            if not self.measure_slot(slot, now):
+                return slot
+
+    def gather_put_off(self, ready: int, start: int, span: int) -> None:
+        """Take some out that come before these numbers, and bring near what is known of them."""
+        self.measured = self.to_measure = 0
+        while self.to_measure < GATHERED:
+            slot = self.put_offs.pop(ready, start, span)
+            if slot < 0:
+                break
+            ahead.prefetch(self.slots[16 * slot])
+            ahead.prefetch(self.slots[16 * slot + 8])
+            self.put_off_slots[self.to_measure] = slot
+            self.to_measure += 1
+        for index in range(self.to_measure):
+            at = 16 * self.put_off_slots[index]
+            for row in range(self.slots[at + 3]):
+                self.touch_row(self.slots[at + 8 + row])
+
+    def measure_slot(self, slot: int, now: int) -> bool:
         """Count what was put off; False, and it stays, where that must be done the general way."""
         shape = self.shape_of(slot)
         if shape is None:
@@ -917,6 +952,11 @@ class Express:
             if self.fates[number]:
                 count, self.fates[number] = self.fates[number], 0
                 yield name, count
+
+
+def known_ns(newest_ns: int) -> int:
+    """When, in a replay, all is known that bounds the clocks of a request, by the newest end of its spans."""
+    return ((newest_ns + AHEAD_NS) // BUCKET_NS + 1) * BUCKET_NS
 
 
 def _runs(cells: Iterable[int]) -> list[int]:

@@ -17,13 +17,13 @@ from itertools import islice
 from typing import Any, Final
 
 from exporter import compiled, record
-from exporter.align import AHEAD_NS, BUCKET_NS, Offsets
+from exporter.align import BUCKET_NS, Offsets
 from exporter.config import Settings
 from exporter.decode import columns
 from exporter.decode.columns import Batch
 from exporter.decode.jsonbody import to_protobuf
 from exporter.decode.protobuf import Decoder
-from exporter.express import MOST_KINDS, REHEARSAL, Act, Express
+from exporter.express import MOST_KINDS, REHEARSAL, Act, Express, known_ns
 from exporter.flight import Flight
 from exporter.gauges import Flow, Gauges
 from exporter.join import NEVER, Table, trace_key
@@ -90,8 +90,8 @@ class Pipeline:
         self.gauges = Gauges(settings.sources.scrape, self._looks_back_ns)
         self.routes: set[int] = set()
         self.gateway_seen = False
-        self.pending: list[tuple[int, int, int, int, int, Path | int]] = []
-        """In a replay, what is measured when it can be: paths, and slots of `express`."""
+        self.pending: list[tuple[int, int, int, int, Path]] = []
+        """In a replay, what is measured when it can be, with what comes the short way between."""
         self.held: dict[int, list[Request]] = {}
         self.held_count = 0
         self.undecided = 0
@@ -108,7 +108,7 @@ class Pipeline:
         self._new_express()
 
     def _new_express(self) -> None:
-        self.express = Express(self.table, self._tally, self._plan, self._defer if self.replay else None)
+        self.express = Express(self.table, self._tally, self._plan, self.replay)
         self._stamp()
 
     def _stamp(self) -> None:
@@ -421,8 +421,7 @@ class Pipeline:
         return self._tally.plan(self._tally.texts(numbers[0], numbers[1], numbers[2:]), act.boundaries)
 
     def _advance_replay(self, watermark_ns: int) -> None:
-        while self.pending and self.pending[0][0] <= watermark_ns:
-            self._measure_next()
+        self._measure_until(watermark_ns)
         if watermark_ns - self.settled_ns > BUCKET_NS:
             self.settled_ns = watermark_ns
             self.express.flush(self.now_ns)
@@ -446,8 +445,7 @@ class Pipeline:
     def finish(self) -> None:
         """End of the input of a replay."""
         self.seal_all(self.now_ns)
-        while self.pending:
-            self._measure_next()
+        self._measure_until(NEVER - 1)
         self.express.flush(self.now_ns)
         held, self.held, self.held_count = self.held, {}, 0
         for requests in held.values():
@@ -470,24 +468,29 @@ class Pipeline:
         rows = [*path.clients, *path.nodes, *(row for group in path.engines for row in group)]
         first = rows[0]
         newest_ns = max(row[record.END] for row in rows)
-        entry = (_ready(newest_ns), first[record.START], first[record.SPAN], int(path.open), 0, path)
+        entry = (known_ns(newest_ns), first[record.START], first[record.SPAN], int(path.open), path)
         heapq.heappush(self.pending, entry)
 
-    def _defer(self, newest_ns: int, start_ns: int, span: int, slot: int) -> None:
-        """Measure the request in a slot of `express` when it can be."""
-        heapq.heappush(self.pending, (_ready(newest_ns), start_ns, span, 0, 1, slot))
+    def _measure_until(self, watermark_ns: int) -> None:
+        """Measure what waited for so much of the replay to be known."""
+        while True:
+            ripe = bool(self.pending) and self.pending[0][0] <= watermark_ns
+            before = self.pending[0][:3] if ripe else (watermark_ns + 1, 0, 0)
+            slot = self.express.measure(*before, self.now_ns)
+            if slot >= 0:
+                self._measure_generally(slot)
+            elif ripe:
+                self._measure(heapq.heappop(self.pending)[-1])
+            else:
+                return
 
-    def _measure_next(self) -> None:
-        """Measure what waits at the head of `pending`."""
-        found = heapq.heappop(self.pending)[-1]
-        if isinstance(found, Path):
-            self._measure(found)
-        elif not self.express.measure(found, self.now_ns):
-            self._rehearse()
-            rows = dict(enumerate(self.express.rows_of(found)))
-            self.express.drop(found, False)
-            for _, path in Tree(rows).paths():
-                self._measure(path)
+    def _measure_generally(self, slot: int) -> None:
+        """Measure what was put off on the short way, and can go no further there."""
+        self._rehearse()
+        rows = dict(enumerate(self.express.rows_of(slot)))
+        self.express.drop(slot, False)
+        for _, path in Tree(rows).paths():
+            self._measure(path)
 
     def _learn(self, path: Path) -> None:
         if path.nodes and not self.gateway_seen:
@@ -617,11 +620,6 @@ class Pipeline:
     def compiled(self) -> bool:
         """Whether the compiled modules are in use."""
         return compiled()
-
-
-def _ready(newest_ns: int) -> int:
-    """When all is known that bounds the clocks of a request, by the newest end of its spans."""
-    return ((newest_ns + AHEAD_NS) // BUCKET_NS + 1) * BUCKET_NS
 
 
 def _receipt(batch: Batch, reasons: dict[int, str], item: str) -> Receipt:

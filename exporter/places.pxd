@@ -62,3 +62,18 @@ cdef class Queue:
     @cython.locals(heap="long long[::1]", found="long long", time="long long", place="long long",
                    size=Py_ssize_t, at=Py_ssize_t, below=Py_ssize_t)
     cdef Py_ssize_t pop_heap(self) except? -3
+
+@cython.final
+cdef class Ranked:
+    cdef long long[::1] heap
+    cdef readonly Py_ssize_t size
+
+    @cython.locals(at=Py_ssize_t)
+    cpdef int push(self, long long first, long long second, long long third, long long place) except -1
+    @cython.locals(found="long long", size=Py_ssize_t, at=Py_ssize_t, below=Py_ssize_t, other=Py_ssize_t,
+                   place="long long")
+    cpdef Py_ssize_t pop(self, long long first, long long second, long long third) except? -3
+    cdef bint is_after(self, Py_ssize_t at, long long first, long long second, long long third, long long place) except -1
+    cdef int set(self, Py_ssize_t at, long long first, long long second, long long third, long long place) except -1
+    @cython.locals(cell=Py_ssize_t)
+    cdef int copy(self, Py_ssize_t at, Py_ssize_t to) except -1

@@ -228,6 +228,69 @@ class Queue:
         return found
 
 
+class Ranked:
+    """Places by three numbers each: what is least comes first."""
+
+    def __init__(self) -> None:
+        self.heap = memoryview(array("q", bytes(32 * 1024)))
+        self.size = 0
+
+    def push(self, first: int, second: int, third: int, place: int) -> None:
+        """Put a place in."""
+        if 4 * self.size == len(self.heap):
+            self.heap = grown(self.heap)
+        at = self.size
+        self.size += 1
+        while at > 0 and self.is_after((at - 1) >> 1, first, second, third, place):
+            self.copy((at - 1) >> 1, at)
+            at = (at - 1) >> 1
+        self.set(at, first, second, third, place)
+
+    def pop(self, first: int, second: int, third: int) -> int:
+        """Take the least out, if it is less than these numbers; else -1."""
+        if self.size == 0 or self.is_after(0, first, second, third, -1):
+            return -1
+        found = self.heap[3]
+        self.size -= 1
+        size, at, below = self.size, 0, 1
+        first, second, third = self.heap[4 * size], self.heap[4 * size + 1], self.heap[4 * size + 2]
+        place = self.heap[4 * size + 3]
+        while below < size:
+            other = 4 * below + 4
+            if below + 1 < size and self.is_after(
+                below, self.heap[other], self.heap[other + 1], self.heap[other + 2], self.heap[other + 3]
+            ):
+                below += 1
+            if self.is_after(below, first, second, third, place):
+                break
+            self.copy(below, at)
+            at = below
+            below = 2 * at + 1
+        self.set(at, first, second, third, place)
+        return found
+
+    def is_after(self, at: int, first: int, second: int, third: int, place: int) -> bool:
+        """Whether what stands there comes after these numbers."""
+        at = 4 * at
+        if self.heap[at] != first:
+            return self.heap[at] > first
+        if self.heap[at + 1] != second:
+            return self.heap[at + 1] > second
+        if self.heap[at + 2] != third:
+            return self.heap[at + 2] > third
+        return self.heap[at + 3] > place
+
+    def set(self, at: int, first: int, second: int, third: int, place: int) -> None:
+        """Have these numbers stand there."""
+        self.heap[4 * at], self.heap[4 * at + 1] = first, second
+        self.heap[4 * at + 2], self.heap[4 * at + 3] = third, place
+
+    def copy(self, at: int, to: int) -> None:
+        """Have in one place what is in another."""
+        for cell in range(4):
+            self.heap[4 * to + cell] = self.heap[4 * at + cell]
+
+
 def grown(cells: memoryview) -> memoryview:
     """The same cells, and as many again."""
     grown = memoryview(array("q", bytes(16 * len(cells))))
