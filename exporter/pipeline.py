@@ -426,7 +426,7 @@ class Pipeline:
             self.settled_ns = watermark_ns
             self.express.flush(self.now_ns)
             if self._tally.last_ns is not None:  # at the end they are read as of the last end of a request
-                self._tally.windows.advance(min(watermark_ns, self._tally.last_ns))
+                self._tally.windows.pass_by(min(watermark_ns, self._tally.last_ns))
             self.offsets.forget(watermark_ns - self.lateness_ns)
             self._tally.flights.forget(watermark_ns - self.lateness_ns)
             self._turn(watermark_ns, 2 * self.lateness_ns)

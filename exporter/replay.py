@@ -9,9 +9,9 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol, cast
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -88,21 +88,49 @@ def signal_of(body: Body) -> Signal | None:
     return None
 
 
+class Raw(Protocol):
+    """Bytes, wherever they are."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, where: slice, /) -> bytes: ...
+
+
+class OnDisk:
+    """The bytes of a file, read when they are asked for: recordings may be larger than memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.size = file.seek(0, SEEK_END)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, where: slice, /) -> bytes:
+        start, stop, _ = where.indices(self.size)
+        self.file.seek(start)
+        return self.file.read(max(0, stop - start))
+
+
 def _bodies(path: Path) -> Iterator[Body]:
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            yield from _bodies_in(OnDisk(file) if file.seekable() else file.read(), path)
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}") from error
+
+
+def _bodies_in(raw: Raw, path: Path) -> Iterator[Body]:
     if raw[:2] == GZIP:
-        raw = inflate(raw, str(path), MAX_FILE)
-    if not raw:
+        raw = inflate(raw[:], str(path), MAX_FILE)
+    if not len(raw):
         return
     framed, whole = frames(raw)
     # "{" and a line feed may be taken for a frame of 123 bytes, and the tag of a body for a frame of 10.
-    if raw[:1] == b"{" and (not whole or _is_document(raw)):
-        yield from _json_bodies(raw, str(path))
+    if raw[:1] == b"{" and (not whole or _is_document(raw[:])):
+        yield from _json_bodies(raw[:], str(path))
     elif not whole and (not framed or _is_body(raw)):
-        yield _body(raw, str(path))
+        yield _body(raw[:], str(path))
     else:
         for number, (start, stop) in enumerate(framed):
             yield _body(raw[start:stop], f"{path}: body {number} at byte {start}")
@@ -147,7 +175,7 @@ def inflate(content: bytes, place: str, limit: int) -> bytes:
     return inflated
 
 
-def frames(raw: bytes) -> tuple[list[tuple[int, int]], bool]:
+def frames(raw: Raw) -> tuple[list[tuple[int, int]], bool]:
     """Start and end of the length-delimited bodies at the front of a file, and whether they are all of it.
 
     Every one of them must itself begin like a body.
@@ -163,14 +191,15 @@ def frames(raw: bytes) -> tuple[list[tuple[int, int]], bool]:
     return found, True
 
 
-def _begins_like_a_body(raw: bytes, at: int) -> bool:
-    return raw[at : at + 1] in (b"\x0a", b"{") or raw[at : at + 2] == GZIP
+def _begins_like_a_body(raw: Raw, at: int) -> bool:
+    front = raw[at : at + 2]
+    return front[:1] in (b"\x0a", b"{") or front == GZIP
 
 
-def _is_body(raw: bytes) -> bool:
+def _is_body(raw: Raw) -> bool:
     """Whether the file is one protobuf body: fields 1, each with its length, to the very end."""
     at = 0
-    while at < len(raw) and raw[at] == 0x0A:
+    while at < len(raw) and raw[at : at + 1] == b"\x0a":
         size, at = _varint(raw, at + 1)
         if size is None:
             return False
@@ -178,13 +207,13 @@ def _is_body(raw: bytes) -> bool:
     return at == len(raw)
 
 
-def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
+def _varint(raw: Raw, at: int) -> tuple[int | None, int]:
     """The number that stands there and where it ends; None where there is none."""
     size = shift = 0
-    while at < len(raw) and shift < 64:
-        size |= (raw[at] & 127) << shift
+    for byte in raw[at : at + 10]:
+        size |= (byte & 127) << shift
         at += 1
-        if raw[at - 1] < 128:
+        if byte < 128:
             return size, at
         shift += 7
     return None, at

@@ -25,8 +25,8 @@ cdef class Window:
 cdef class Mover:
     cdef Totals counts
     cdef list windows
-    cdef list kept
-    cdef list readers
+    cdef public list kept
+    cdef public list readers
 
     cdef void settle(self) except *
     cdef long long work(self, long long budget) except? -1

@@ -1,6 +1,9 @@
 import gzip
 import json
+import os
+import tracemalloc
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +93,25 @@ def test_frames_follow_each_other_and_are_whole_if_they_reach_the_end(raw: bytes
     ends = [0, *(stop for _, stop in found)]
     assert all(end < start <= stop for end, (start, stop) in zip(ends, found, strict=False))
     assert whole == (ends[-1] == len(raw))
+
+
+def test_a_recording_is_read_body_by_body_not_as_a_whole(tmp_path: Path) -> None:
+    content = 200 * PROTOBUF[0]
+    path = written(tmp_path, framed(500 * [content]))
+    tracemalloc.start()
+    count = sum(each.content == content for each in bodies(path))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 500
+    assert most < path.stat().st_size / 20
+
+
+def test_a_recording_may_come_through_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "traces.pb"
+    os.mkfifo(path)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(path.write_bytes, framed(PROTOBUF))
+        assert [each.content for each in bodies(path)] == PROTOBUF
 
 
 def test_a_recording_that_is_cut_off_loses_only_its_last_body(tmp_path: Path) -> None:
