@@ -13,7 +13,7 @@ import gc
 from contextlib import suppress
 from typing import Final
 
-KEPT: Final = 16 * 2**20
+KEPT: Final = 8 * 2**20
 """Bytes of free memory at the top of the heap that are not given back."""
 MAPPED: Final = 4 * 2**20
 """Larger blocks are mapped, and given back at once."""

@@ -50,7 +50,7 @@ class Some:
             self.count += 1
         self.cells[2 * at] = key
         self.cells[2 * at + 1] = place + 2
-        if 2 * self.count > mask:
+        if 4 * self.count > 3 * mask:
             self.grow()
 
     def remove(self, key: int) -> None:
