@@ -52,12 +52,11 @@ class Part:
 
     def seek(self, bucket: int, key: int) -> int:
         """How many marks a bucket has, which stand before what is free; -1 where one of them is the key."""
+        count = same = 0
         for at in range(bucket, bucket + BUCKET):
-            if self.cells[at] == 0:
-                return at - bucket
-            if self.cells[at] | TURN == key:
-                return -1
-        return BUCKET
+            count += self.cells[at] != 0  # to leave early would cost more: nobody can foretell where
+            same |= self.cells[at] ^ key <= TURN
+        return -1 if same else count
 
     def put(self, mark: int, turn: int) -> bool:
         """Put a mark in; whether it was not there."""
