@@ -502,6 +502,7 @@ class Windows:
 
         Who reads all the same has it added up then.
         """
+        self.counts.flush()
         if any(self.counts.series) or self.mover.readers:  # somebody has read
             self.advance(time_ns)
             return

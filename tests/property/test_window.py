@@ -170,6 +170,37 @@ def test_what_comes_while_windows_move_counts_once(lengths: list[int], moves: li
 
 
 @settings(deadline=None)
+@given(WINDOWS, st.lists(st.one_of(ONE.map(lambda one: [one]), BURST, ON), max_size=40), st.integers(0, 3))
+def test_windows_that_time_passed_by_hold_what_they_would_have_held(
+    lengths: list[int], steps: list[Any], read: int
+) -> None:
+    """Nobody reads them between, or somebody does now and then."""
+    windows, models, now = Windows(lengths), [Model(length) for length in lengths], 10**18
+    for number, step in enumerate(steps):
+        if isinstance(step, int):
+            now += step
+            windows.pass_by(now)
+            for model in models:
+                model.advance(now)
+        else:
+            added = [(now + off, *one) for off, *one in step]
+            for each in added:
+                windows.add(*each)
+            for model in models:
+                model.values += [each for each in added if each[0] > model.end - model.length]
+        if read and number % (5 * read) == 0:
+            assert_alike(windows, models)
+    assert_alike(windows, models)
+
+
+def assert_alike(windows: Windows, models: list[Model]) -> None:
+    for model in models:
+        for series in (0, 1, 2, 70_000):
+            expected = {slot: amount for slot, amount in model.slots(series).items() if amount}
+            assert dict(windows.slots(model.length, series)) == expected
+
+
+@settings(deadline=None)
 @given(st.lists(MOVE.filter(lambda move: move[0] in ("add", "advance", "work", "aim")), max_size=20), ON)
 def test_windows_set_anew_in_mid_move_hold_the_same(moves: list[tuple[str, Any]], on: int) -> None:
     lengths = [60 * S, 300 * S, 3600 * S]
