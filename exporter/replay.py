@@ -109,15 +109,25 @@ class OnDisk:
     def __getitem__(self, where: slice, /) -> bytes:
         start, stop, _ = where.indices(self.size)
         self.file.seek(start)
-        return self.file.read(max(0, stop - start))
+        content = self.file.read(max(0, stop - start))
+        if len(content) < stop - start:
+            raise Unreadable(f"{self.file.name}: it became shorter while it was read, at byte {start + len(content)}")
+        return content
 
 
 def _bodies(path: Path) -> Iterator[Body]:
     try:
         with path.open("rb") as file:
-            yield from _bodies_in(OnDisk(file) if file.seekable() else file.read(), path)
+            yield from _bodies_in(_raw(file), path)
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}") from error
+
+
+def _raw(file: BinaryIO) -> Raw:
+    try:
+        return OnDisk(file)
+    except OSError:  # a pipe, or what the system makes up as it is read
+        return file.read()
 
 
 def _bodies_in(raw: Raw, path: Path) -> Iterator[Body]:

@@ -114,6 +114,20 @@ def test_a_recording_may_come_through_a_pipe(tmp_path: Path) -> None:
         assert [each.content for each in bodies(path)] == PROTOBUF
 
 
+@pytest.mark.skipif(not Path("/proc/version").exists(), reason="needs files that the system makes up as they are read")
+def test_a_file_that_has_no_end_to_seek_is_read() -> None:
+    assert [each.encoding for each in bodies(Path("/proc/version"))] == ["protobuf"]
+
+
+def test_a_recording_that_becomes_shorter_while_it_is_read_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, framed(1_000 * PROTOBUF))
+    reading = bodies(path)
+    assert next(reading).content == PROTOBUF[0]
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(Unreadable, match=r"traces.pb: it became shorter while it was read, at byte \d+"):
+        assert all(each.content for each in reading)
+
+
 def test_a_recording_that_is_cut_off_loses_only_its_last_body(tmp_path: Path) -> None:
     raw = framed(PROTOBUF)
     found = list(bodies(written(tmp_path, raw[:-3])))
