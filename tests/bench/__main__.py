@@ -11,6 +11,7 @@ import datetime
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -59,7 +60,12 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if unknown := set(given.cases) - CASES.keys():
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
-    found, failed = _run(given.cases or list(CASES), Options(given.quick, given.otelcol))
+    otelcol = (
+        None if given.otelcol is None else shutil.which(given.otelcol) or shutil.which(Path(given.otelcol).resolve())
+    )
+    if given.otelcol and not otelcol:
+        parser.error(f"--otelcol {given.otelcol}: no program of this name, here or on the PATH")
+    found, failed = _run(given.cases or list(CASES), Options(given.quick, otelcol))
     print(*table(found), sep="\n")
     if given.json:
         results = {**_conditions(arguments), "figures": found}
