@@ -78,8 +78,9 @@ cdef class Express:
     @cython.locals(index=Py_ssize_t, base=Py_ssize_t, end="long long")
     cpdef list receive(self, long long[::1] rows, Py_ssize_t count, long long now_ns, long long future_ns,
                        long long delay_ns, long long lateness_ns)
+    cdef int touch_slot(self, size_t slot) except -1
     cdef int touch_row(self, size_t place) except -1
-    @cython.locals(index=size_t, base=size_t, slot="long long", place=size_t, mark="unsigned long long")
+    @cython.locals(index=size_t, base=size_t, slot="long long", mark="unsigned long long")
     cdef int touch(self, long long[::1] rows, size_t first, size_t stop) except -1
     @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")

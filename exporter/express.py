@@ -281,10 +281,14 @@ class Express:
             base = index * self.width
             slot = self.traces.find(trace_key(rows[base], rows[base + 1]))
             if slot >= 0:
-                ahead.prefetch(self.slots[16 * slot])
-                ahead.prefetch(self.slots[16 * slot + 8])
+                self.touch_slot(slot)
             if index - first < self.rows_free:
                 self.touch_row(self.free_rows[self.rows_free - 1 - (index - first)])
+
+    def touch_slot(self, slot: int) -> None:
+        """Bring near a trace that waits."""
+        ahead.prefetch(self.slots[16 * slot])
+        ahead.prefetch(self.slots[16 * slot + 8])
 
     def touch_row(self, place: int) -> None:
         """Bring near a row that waits."""
@@ -616,8 +620,7 @@ class Express:
         while count < GATHERED and self.first_due() <= until:
             self.dues[2 * count] = self.first_due()
             slot = self.dues[2 * count + 1] = self.pop()
-            ahead.prefetch(self.slots[16 * slot])
-            ahead.prefetch(self.slots[16 * slot + 8])
+            self.touch_slot(slot)
             count += 1
         for index in range(count):
             at = 16 * self.dues[2 * index + 1]
@@ -719,8 +722,7 @@ class Express:
             slot = self.put_offs.pop(ready, start, span)
             if slot < 0:
                 break
-            ahead.prefetch(self.slots[16 * slot])
-            ahead.prefetch(self.slots[16 * slot + 8])
+            self.touch_slot(slot)
             self.put_off_slots[self.to_measure] = slot
             self.to_measure += 1
         for index in range(self.to_measure):

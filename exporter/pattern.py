@@ -169,11 +169,11 @@ class Kinds:
 class Group:
     """SLOs that judge the same requests at one boundary."""
 
-    def __init__(self, boundary: str, number: int, cells: Cells, kinds: Kinds) -> None:
+    def __init__(self, boundary: str, number: int, kinds: Kinds) -> None:
         self.boundary = boundary
         self.number = number
         """Window series: two slots of each verdict, requests and their output tokens."""
-        self.cells = cells
+        self.cells = kinds.cells
         self.slos: list[SLO] = []
         self.limits: dict[tuple[int, str], set[int]] = {}
         """Thresholds by metric and boundary: a dimension of the pattern each."""
@@ -381,7 +381,7 @@ class Selection:
         schedules = [schedule] if schedule >= 0 else []
         groups = [each for each in self.groups if each.boundary == boundary and each.takes(slo, schedules)]
         if not groups:
-            groups = [Group(boundary, number(), kinds.cells, kinds)]
+            groups = [Group(boundary, number(), kinds)]
             self.groups += groups
         groups[0].add(slo, schedules)
 

@@ -277,7 +277,7 @@ class Totals:
         return self.bytes[cell] if kind == BYTES else self.shorts[cell]
 
     def _use(self, kind: int, page: int) -> bool:
-        """Note that one more cell is not 0 of a page of bytes or less; False, and nothing is noted, where all are."""
+        """Note that one more cell is not 0 of a page of bytes or less; False, and nothing is noted, where all are 0."""
         if kind == NIBBLES:
             if self.nibble_used[page]:
                 self.nibble_used[page] += 1

@@ -60,9 +60,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     if unknown := set(given.cases) - CASES.keys():
         parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
-    otelcol = (
-        None if given.otelcol is None else shutil.which(given.otelcol) or shutil.which(Path(given.otelcol).resolve())
-    )
+    otelcol = given.otelcol and (shutil.which(given.otelcol) or shutil.which(str(Path(given.otelcol).resolve())))
     if given.otelcol and not otelcol:
         parser.error(f"--otelcol {given.otelcol}: no program of this name, here or on the PATH")
     found, failed = _run(given.cases or list(CASES), Options(given.quick, otelcol))
