@@ -16,6 +16,7 @@ cdef int AMOUNTS
 cdef Py_ssize_t REPEATS
 cdef const unsigned char[::1] ZEROS
 
+@cython.final
 cdef class Sums:
     cdef Py_ssize_t count
     cdef Py_ssize_t mask
@@ -27,10 +28,11 @@ cdef class Sums:
     cdef Py_ssize_t place(self, long long key) except -1
     @cython.locals(at=Py_ssize_t, total="long long")
     cdef int add(self, long long key, long long amount) except -1
-    cdef void add_beyond(self, long long key, amount) except *
+    cdef int add_beyond(self, long long key, amount) except -1
     @cython.locals(keys="long long[::1]", amounts="long long[::1]", key="long long", place=Py_ssize_t, at=Py_ssize_t)
-    cdef void grow(self) except *
+    cdef int grow(self) except -1
 
+@cython.final
 cdef class Run:
     cdef Py_ssize_t count
     cdef Py_ssize_t room
@@ -38,14 +40,15 @@ cdef class Run:
     cdef long long[::1] amounts
     cdef bint plain
 
-    cdef void reserve(self, Py_ssize_t count) except *
+    cdef int reserve(self, Py_ssize_t count) except -1
     @cython.locals(slots="int[::1]", amounts="long long[::1]", left=Py_ssize_t, right=Py_ssize_t, at=Py_ssize_t)
-    cdef void merge(self, Run one, Run other) except *
+    cdef int merge(self, Run one, Run other) except -1
     @cython.locals(slots="int[::1]", amounts="long long[::1]", at=Py_ssize_t, place=Py_ssize_t, slot=int, total="long long")
-    cdef void combine(self) except *
+    cdef int combine(self) except -1
     @cython.locals(units=Py_ssize_t, entries=Py_ssize_t, last=int, place=Py_ssize_t, amount="long long")
     cdef Py_ssize_t units(self) except -1
 
+@cython.final
 cdef class Packer:
     cdef unsigned char[::1] code
     cdef Py_ssize_t at
@@ -53,20 +56,21 @@ cdef class Packer:
 
     cdef bytes done(self)
     @cython.locals(units=Py_ssize_t)
-    cdef void put(self, long long series, Run run) except *
+    cdef int put(self, long long series, Run run) except -1
     @cython.locals(code="unsigned char[::1]")
-    cdef void reserve(self, Py_ssize_t count) except *
+    cdef int reserve(self, Py_ssize_t count) except -1
     @cython.locals(code="unsigned char[::1]", at=Py_ssize_t)
     cdef int number(self, unsigned long long value) except -1
     @cython.locals(slots="int[::1]", amounts="long long[::1]", last=int, low_bits=int, code="unsigned char[::1]",
                    at=Py_ssize_t, held="unsigned long long", bits=int, skip=Py_ssize_t, place=Py_ssize_t,
                    repeats=Py_ssize_t, gap="unsigned long long", high="unsigned long long", one="unsigned long long",
                    _again=Py_ssize_t)
-    cdef void put_samples(self, Run run, Py_ssize_t units) except *
+    cdef int put_samples(self, Run run, Py_ssize_t units) except -1
     @cython.locals(last=int, place=Py_ssize_t, amount="long long", exact="unsigned long long",
                    size="unsigned long long")
-    cdef void put_amounts(self, Run run) except *
+    cdef int put_amounts(self, Run run) except -1
 
+@cython.final
 cdef class Reader:
     cdef const unsigned char[::1] code
     cdef Py_ssize_t at
@@ -75,20 +79,21 @@ cdef class Reader:
     cdef readonly list adds
     cdef readonly list takes
 
-    cpdef bint begin(self) except *
+    cpdef bint begin(self) except -1
     @cython.locals(low_bits=int, count=Py_ssize_t)
-    cdef bint next(self) except *
+    cdef bint next(self) except -1
     @cython.locals(code="const unsigned char[::1]", at=Py_ssize_t, value="unsigned long long", shift=int,
                    byte="unsigned long long")
-    cdef unsigned long long number(self) except *
+    cdef Py_ssize_t number(self) except? -1
     @cython.locals(slots="int[::1]", amounts="long long[::1]", slot=int, code="const unsigned char[::1]",
                    at=Py_ssize_t, end=Py_ssize_t, held="unsigned long long", bits=int, mask="unsigned long long",
                    place=Py_ssize_t, high=int, zeros=int, byte="unsigned long long")
-    cdef void samples(self, int low_bits, Py_ssize_t count) except *
+    cdef int samples(self, int low_bits, Py_ssize_t count) except -1
     @cython.locals(slot=int, place=Py_ssize_t, size="unsigned long long", exact="unsigned long long",
                    amount="long long")
-    cdef void entries(self, Py_ssize_t count) except *
+    cdef int entries(self, Py_ssize_t count) except -1
 
+@cython.final
 cdef class Merge:
     cdef Packer packer
     cdef list readers
@@ -96,20 +101,22 @@ cdef class Merge:
     cdef Run spare
 
     @cython.locals(reader=Reader)
-    cdef void begin(self, list pieces) except *
+    cdef int begin(self, list pieces) except -1
     cpdef Py_ssize_t step(self, Py_ssize_t budget) except? -1
     cpdef bytes done(self)
     @cython.locals(series="long long", reader=Reader, first=Reader, ended=bint)
     cdef Py_ssize_t next(self) except -1
 
+@cython.final
 cdef class Log:
     cdef Py_ssize_t count
     cdef unsigned int[::1] keys
 
     cdef int add(self, unsigned int key) except -1
     @cython.locals(keys="unsigned int[::1]")
-    cdef void grow(self) except *
+    cdef int grow(self) except -1
 
+@cython.final
 cdef class Grain:
     cdef Sums sums
     cdef Log log
@@ -120,12 +127,13 @@ cdef class Grain:
     cdef int add(self, long long key, long long amount) except -1
     @cython.locals(index=Py_ssize_t)
     cdef int add_slots(self, long long first, long long[::1] slots, Py_ssize_t count) except -1
-    cpdef void add_large(self, long long key, amount) except *
+    cpdef int add_large(self, long long key, amount) except -1
     cpdef Py_ssize_t loose(self) except -1
     @cython.locals(sums=Sums, packer=Packer, run=Run, count=Py_ssize_t, sorted_count=Py_ssize_t)
     cpdef Py_ssize_t pack(self) except -1
-    cpdef void take(self, Grain other) except *
+    cpdef int take(self, Grain other) except -1
 
+@cython.final
 cdef class Sorter:
     cdef long long[::1] keys
     cdef long long[::1] other
@@ -134,14 +142,14 @@ cdef class Sorter:
     @cython.locals(count=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t, key="long long")
     cdef Py_ssize_t load(self, Sums sums, Log log) except -1
     @cython.locals(keys="long long[::1]", place=Py_ssize_t, key="long long", at=Py_ssize_t)
-    cdef void insert(self, Py_ssize_t count) except *
+    cdef int insert(self, Py_ssize_t count) except -1
     @cython.locals(keys="long long[::1]", other="long long[::1]", swap="long long[::1]", starts="long long[::1]",
                    every="long long", shift=int, place=Py_ssize_t, digit=Py_ssize_t, total="long long", at=Py_ssize_t)
-    cdef void sort(self, Py_ssize_t count) except *
+    cdef int sort(self, Py_ssize_t count) except -1
 
 cdef Sorter SORTER
 
 @cython.locals(place=Py_ssize_t, stop=Py_ssize_t, series="long long", at=Py_ssize_t, key="long long",
                amount="long long")
-cdef void _pack(long long[::1] keys, Py_ssize_t count, Sums sums, Packer packer, Run run) except *
+cdef int _pack(long long[::1] keys, Py_ssize_t count, Sums sums, Packer packer, Run run) except -1
 cdef int _bits(unsigned long long value) except -1

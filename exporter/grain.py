@@ -176,18 +176,17 @@ class Packer:
 
     def put(self, series: int, run: Run) -> None:
         """Write what a series has."""
-        if run.count == 0:
-            return
-        units = run.units()
-        if not units:
-            run.combine()
-        self.reserve(32 + (6 * units if units else 16 * run.count))
-        self.number(series - self.series)
-        self.series = series
-        if units:
-            self.put_samples(run, units)
-        else:
-            self.put_amounts(run)
+        if run.count:
+            units = run.units()
+            if not units:
+                run.combine()
+            self.reserve(32 + (6 * units if units else 16 * run.count))
+            self.number(series - self.series)
+            self.series = series
+            if units:
+                self.put_samples(run, units)
+            else:
+                self.put_amounts(run)
 
     def reserve(self, count: int) -> None:
         """Make room for so many bytes."""

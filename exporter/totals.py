@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from exporter import ahead
+from exporter.decode import words as pointers
 from exporter.grain import Run
 from exporter.ground import NOTHING, Ground
 from exporter.record import WEIGHT_ONE
@@ -124,10 +125,7 @@ class Totals:
         self.short_pool, self.amount_pool = Pool("H", 16), Pool("q", 64)
         self.beyond: dict[int, int] = {}
         """By cell of the amounts."""
-        self.taken = 0
-        """How often a page was taken from a pool."""
         self.queued = 0
-        self.queue_places = memoryview(array("i", bytes(4 * QUEUE)))
         self.queue_slots = memoryview(array("i", bytes(4 * QUEUE)))
         self.emptied: list[int] = []
         """Series of which a window holds nothing any more."""
@@ -135,7 +133,11 @@ class Totals:
         self.row_series = self.row_ground.view()
         """By row and window, the series; only where the window is the first."""
         self.queue_amounts = memoryview(array("q", bytes(8 * QUEUE)))
-        self.queue_cells = memoryview(array("q", bytes(8 * QUEUE)))
+        self.visits = 0
+        """Pages that are visited for what is queued, one run of it after the other."""
+        self.visit_places = memoryview(array("i", bytes(4 * QUEUE)))
+        self.visit_pages = memoryview(array("i", bytes(4 * QUEUE)))
+        self.visit_starts = memoryview(array("i", bytes(4 * QUEUE + 4)))
         self.page_sums = memoryview(array("q", [0]) * PAGES)
         self._look()
 
@@ -176,116 +178,100 @@ class Totals:
         for window in windows:
             if self.queued == QUEUE:
                 self.flush()
-            self.queue_places[self.queued] = self.place(window, series)
+            self._visit(self.place(window, series), slot >> PAGE_BITS)
             self.queue_slots[self.queued] = slot
             self.queue_amounts[self.queued] = amount
             self.queued += 1
 
     def queue(self, window: int, series: int, run: Run, sign: int) -> None:
         """Add, or with a sign of -1 take away, what a run holds, likewise."""
-        slots, amounts, places = self.queue_slots, self.queue_amounts, self.queue_places
-        done = 0
-        while done < run.count:
+        slots, amounts = self.queue_slots, self.queue_amounts
+        place, last = self.place(window, series), -1
+        for index in range(run.count):
             if self.queued == QUEUE:
                 self.flush()
-            place = self.place(window, series)
-            at = self.queued
-            count = min(run.count - done, QUEUE - at)
-            for index in range(done, done + count):
-                places[at] = place
-                slots[at] = run.slots[index]
-                amounts[at] = sign * run.amounts[index]
-                at += 1
-            self.queued = at
-            done += count
+                place, last = self.place(window, series), -1
+            slot = run.slots[index]
+            if slot >> PAGE_BITS != last:
+                last = slot >> PAGE_BITS
+                self._visit(place, last)
+            slots[self.queued] = slot
+            amounts[self.queued] = sign * run.amounts[index]
+            self.queued += 1
+
+    def _visit(self, place: int, page: int) -> None:
+        """Have what is queued from here on be for this page."""
+        self.visit_places[self.visits] = place
+        self.visit_pages[self.visits] = page
+        self.visit_starts[self.visits] = self.queued
+        self.visits += 1
 
     def flush(self) -> None:
         """Add what is queued.
 
-        Memory is slow where it is asked for one thing after another, so all pages are looked up first, then all cells.
+        Memory is slow where it is asked for one thing after another, so all pages are asked for first.
         """
         if self.queued == 0:
             return
-        self._look_up()
-        slots, amounts, places, cells = self.queue_slots, self.queue_amounts, self.queue_places, self.queue_cells
-        taken = self.taken
-        for at in range(self.queued):
-            amount = amounts[at]
-            if cells[at] >= 0 and taken == self.taken:  # else a page may have become another one's
-                kind, cell = cells[at] & 3, cells[at] >> 2
-                old = self._small(kind, cell)
-                if amount == UNIT:
-                    if 0 < old < (15 if kind == NIBBLES else 255):
-                        self._set_small(kind, cell, old + 1)
-                        continue
-                    if old == 0 and self._use(kind, cell >> PAGE_BITS):
-                        self._set_small(kind, cell, 1)
-                        continue
-                elif amount == -UNIT and old > 1:
-                    self._set_small(kind, cell, old - 1)
-                    continue
-            self.change(places[at], slots[at], amount)
-        self.queued = 0
+        self.visit_starts[self.visits] = self.queued
+        self._touch()
+        visit = 0
+        while visit < self.visits:
+            visit = self._add_queued(visit)
+        self.queued = self.visits = 0
         if self.emptied:
             emptied, self.emptied = self.emptied, []
             for series in emptied:
                 if series in self.rows:
                     self.tidy(series)
 
-    def _look_up(self) -> None:
-        """Find the cells of what is queued, and have them at hand."""
-        slots, places, cells = self.queue_slots, self.queue_places, self.queue_cells
-        for at in range(self.queued):
-            ahead.prefetch(self.extents[4 * places[at]])
-        for at in range(self.queued):
-            place, page = places[at], slots[at] >> PAGE_BITS
-            if 0 <= page - self.extents[4 * place + FIRST] < self.extents[4 * place + LENGTH]:
-                ahead.prefetch(
-                    self.directory[self.extents[4 * place + START] + page - self.extents[4 * place + FIRST]]
-                )  # fmt: skip
-        last_place, last_page, base = -1, -1, -1
-        for at in range(self.queued):
-            place, slot = places[at], slots[at]
-            page = slot >> PAGE_BITS
-            if page != last_page or place != last_place:
-                last_place, last_page = place, page
-                base = self._cell(place, page << PAGE_BITS)
-            cells[at] = -1
-            if base >= 0:
-                cells[at] = base + (slot & (PAGE - 1)) * 4
-                cell = cells[at] >> 2
-                if cells[at] & 3 == NIBBLES:
-                    ahead.prefetch(self.nibbles[cell >> 1])
-                    ahead.prefetch(self.nibble_used[cell >> PAGE_BITS])
-                else:
-                    ahead.prefetch(self.bytes[cell])
-                    ahead.prefetch(self.byte_used[cell >> PAGE_BITS])
+    def _touch(self) -> None:
+        """Bring near the pages that will be visited, and before them what leads there."""
+        extents, directory = pointers.ints(self.extents), pointers.ints(self.directory)
+        places, pages = pointers.ints(self.visit_places), pointers.ints(self.visit_pages)
+        for visit in range(self.visits):
+            ahead.prefetch(extents[4 * places[visit]])
+        for visit in range(self.visits):
+            extent = 4 * places[visit]
+            at = pages[visit] - extents[extent + FIRST]
+            if 0 <= at < extents[extent + LENGTH]:
+                ahead.prefetch(directory[extents[extent + START] + at])
+        for visit in range(self.visits):
+            handle = _handle(extents, directory, places[visit], pages[visit])
+            if handle & 3 == NIBBLES + 1:
+                ahead.prefetch(self.nibbles[(handle >> 2) * PAGE // 2])
+                ahead.prefetch(self.nibble_used[handle >> 2])
+            elif handle & 3 == BYTES + 1:
+                ahead.prefetch(self.bytes[(handle >> 2) * PAGE])
+                ahead.prefetch(self.byte_used[handle >> 2])
 
-    def _cell(self, place: int, slot: int) -> int:
-        """The cell of a page of bytes or less, with the kind in the lowest two bits; -1 for none."""
-        at = (slot >> PAGE_BITS) - self.extents[4 * place + FIRST]
-        if 0 <= at < self.extents[4 * place + LENGTH]:
-            handle = self.directory[self.extents[4 * place + START] + at] - 1
-            if handle >= 0 and handle & 3 <= BYTES:
-                return ((handle >> 2) * PAGE + (slot & (PAGE - 1))) * 4 + (handle & 3)
-        return -1
+    def _add_queued(self, first: int) -> int:
+        """Add what is queued, from one visit on; the visit to go on with, since pages may have moved."""
+        extents, directory = pointers.ints(self.extents), pointers.ints(self.directory)
+        nibbles, nibble_used = pointers.octets(self.nibbles), pointers.octets(self.nibble_used)
+        bytes_, byte_used = pointers.octets(self.bytes), pointers.octets(self.byte_used)
+        slots, amounts = pointers.ints(self.queue_slots), pointers.cells(self.queue_amounts)
+        for visit in range(first, self.visits):
+            place = self.visit_places[visit]
+            handle = _handle(extents, directory, place, self.visit_pages[visit])
+            kind, page = (handle & 3) - 1, handle >> 2
+            for at in range(self.visit_starts[visit], self.visit_starts[visit + 1]):
+                cell, done = page * PAGE + (slots[at] & (PAGE - 1)), False
+                if kind == NIBBLES:
+                    done = _count_nibble(nibbles, nibble_used, page, cell, amounts[at])
+                elif kind == BYTES:
+                    done = _count_byte(bytes_, byte_used, page, cell, amounts[at])
+                if not done:
+                    self.change(place, slots[at], amounts[at])
+                    self.visit_starts[visit] = at + 1
+                    return visit
+        return self.visits
 
     def _small(self, kind: int, cell: int) -> int:
         """What is in a narrow cell."""
         if kind == NIBBLES:
             return self.nibbles[cell >> 1] >> 4 * (cell & 1) & 15
         return self.bytes[cell] if kind == BYTES else self.shorts[cell]
-
-    def _use(self, kind: int, page: int) -> bool:
-        """Note that one more cell is not 0 of a page of bytes or less; False, and nothing is noted, where all are 0."""
-        if kind == NIBBLES:
-            if self.nibble_used[page]:
-                self.nibble_used[page] += 1
-                return True
-        elif self.byte_used[page]:
-            self.byte_used[page] += 1
-            return True
-        return False
 
     def _set_small(self, kind: int, cell: int, total: int) -> None:
         if kind == NIBBLES:
@@ -542,7 +528,6 @@ class Totals:
 
     def _take(self, kind: int) -> int:
         pool = self._pool(kind)
-        self.taken += 1
         page = pool.take()
         if page < 0:
             self._look_away()
@@ -633,3 +618,46 @@ class Totals:
 def _rank(whole: int, numerator: int, denominator: int) -> int:
     """slo_rules.verdict.rank, of a share."""
     return max(1, -(-whole * numerator // denominator))
+
+
+def _handle(extents: memoryview, directory: memoryview, place: int, page: int) -> int:
+    """The handle of a page, 0 for none."""
+    at = page - extents[4 * place + FIRST]
+    return directory[extents[4 * place + START] + at] if 0 <= at < extents[4 * place + LENGTH] else 0
+
+
+def _count_nibble(nibbles: memoryview, used: memoryview, page: int, cell: int, amount: int) -> bool:
+    """Add one UNIT more or less to a cell of half a byte.
+
+    False, and nothing is done, where that is no way: where the cell would be too small, or the page the first time or
+    no more in use.
+    """
+    shift = 4 * (cell & 1)
+    old = nibbles[cell >> 1] >> shift & 15
+    if amount == UNIT:
+        if old == 15 or used[page] == 0:
+            return False
+        nibbles[cell >> 1] += 1 << shift
+        used[page] += old == 0
+        return True
+    if amount != -UNIT or old == 0 or (old == 1 and used[page] == 1):
+        return False
+    nibbles[cell >> 1] -= 1 << shift
+    used[page] -= old == 1
+    return True
+
+
+def _count_byte(bytes_: memoryview, used: memoryview, page: int, cell: int, amount: int) -> bool:
+    """Likewise, of a byte."""
+    old = bytes_[cell]
+    if amount == UNIT:
+        if old == 255 or used[page] == 0:
+            return False
+        bytes_[cell] += 1
+        used[page] += old == 0
+        return True
+    if amount != -UNIT or old == 0 or (old == 1 and used[page] == 1):
+        return False
+    bytes_[cell] -= 1
+    used[page] -= old == 1
+    return True

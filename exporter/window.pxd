@@ -11,6 +11,7 @@ cdef long long LAST
 cdef long long UNIT
 cdef long long MOST_WEIGHT
 
+@cython.final
 cdef class Window:
     cdef readonly Py_ssize_t number
     cdef readonly object length_ns
@@ -22,17 +23,19 @@ cdef class Window:
     cdef public long long entered
     cdef public long long left
 
+@cython.final
 cdef class Mover:
     cdef Totals counts
     cdef list windows
     cdef public list kept
     cdef public list readers
 
-    cdef void settle(self) except *
-    cdef long long work(self, long long budget) except? -1
+    cdef int settle(self) except -1
+    cdef Py_ssize_t work(self, long long budget) except? -1
     @cython.locals(reader=Reader, series="long long", work=Py_ssize_t, window=Py_ssize_t, ended=bint)
     cdef Py_ssize_t next(self) except -1
 
+@cython.final
 cdef class Moment:
     cdef long long index
     cdef Grain grain
@@ -41,12 +44,13 @@ cdef class Moment:
     cdef Totals totals
 
     @cython.locals(key="long long", grain=Grain)
-    cpdef void add(self, long long series, Py_ssize_t slot, long long amount) except *
-    cpdef void add_product(self, long long series, Py_ssize_t slot, long long factor, long long weight) except *
+    cpdef int add(self, long long series, Py_ssize_t slot, long long amount) except -1
+    cpdef int add_product(self, long long series, Py_ssize_t slot, long long factor, long long weight) except -1
     @cython.locals(index=Py_ssize_t)
-    cpdef void add_slots(self, long long series, long long[::1] slots, Py_ssize_t count, long long amount) except *
+    cpdef int add_slots(self, long long series, long long[::1] slots, Py_ssize_t count, long long amount) except -1
     cpdef void add_large(self, long long series, Py_ssize_t slot, amount) except *
 
+@cython.final
 cdef class Windows:
     cdef readonly dict windows
     cdef readonly list grains
@@ -58,8 +62,8 @@ cdef class Windows:
     @cython.locals(index="long long", found=Moment)
     cpdef Moment at(self, long long time_ns)
     cpdef bint is_at(self, Moment moment, long long time_ns) except -1
-    cpdef void add(self, long long time_ns, long long series, Py_ssize_t slot, amount) except *
-    cpdef bint work(self, long long budget=*) except *
+    cpdef int add(self, long long time_ns, long long series, Py_ssize_t slot, amount) except -1
+    cpdef bint work(self, long long budget=*) except -1
     @cython.locals(window=Window)
     cpdef object total(self, length_ns, long long series, Py_ssize_t slot=*)
     @cython.locals(window=Window)

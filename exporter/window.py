@@ -378,18 +378,15 @@ class Moment:
 
     def add(self, series: int, slot: int, amount: int) -> None:
         """Count an amount."""
-        if self.grain is None or amount == 0:
-            return
         if amount >= LIMIT or amount <= -LIMIT:
             self.add_large(series, slot, amount)
-            return
-        key = series * SLOTS + slot
-        self.grain.add(key, amount)
-        if self.others:
+        elif self.grain is not None and amount != 0:
+            key = series * SLOTS + slot
+            self.grain.add(key, amount)
             for grain in self.others:
                 grain.add(key, amount)
-        if self.late and self.totals is not None:
-            self.totals.queue_one(self.late, series, slot, amount)
+            if self.late and self.totals is not None:
+                self.totals.queue_one(self.late, series, slot, amount)
 
     def add_product(self, series: int, slot: int, factor: int, weight: int) -> None:
         """Count a number of tokens, not negative, times a weight."""
@@ -405,9 +402,9 @@ class Moment:
             if self.late and self.totals is not None:
                 for index in range(count):
                     self.totals.queue_one(self.late, series, slots[index], amount)
-            return
-        for index in range(count):
-            self.add(series, slots[index], amount)
+        else:
+            for index in range(count):
+                self.add(series, slots[index], amount)
 
     def add_large(self, series: int, slot: int, amount: int) -> None:
         """Count an amount of any size."""

@@ -64,9 +64,9 @@ cdef class Decoder:
     cdef Py_ssize_t remembered
 
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
-    cdef void request(self, Py_ssize_t end) except *
+    cdef int request(self, Py_ssize_t end) except -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
-    cdef void resource_spans(self, Py_ssize_t start, Py_ssize_t end) except *
+    cdef int resource_spans(self, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, spans=Py_ssize_t, seen=Py_ssize_t, attributes=Py_ssize_t,
                    events=Py_ssize_t, links=Py_ssize_t, refused=Py_ssize_t)
     cdef void scope_spans(self, Py_ssize_t start, Py_ssize_t end) except *
@@ -75,7 +75,7 @@ cdef class Decoder:
     @cython.locals(names=dict)
     cdef dict names_in(self, bytes scope)
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
-    cdef void read_scope(self, Py_ssize_t end) except *
+    cdef int read_scope(self, Py_ssize_t end) except -1
     @cython.locals(data="const unsigned char *", heads="long long *", at=Py_ssize_t, row=Py_ssize_t,
                    attributes_from=Py_ssize_t, trace_at=Py_ssize_t,
                    span_at=Py_ssize_t, parent_at=Py_ssize_t, state_at=Py_ssize_t, name_at=Py_ssize_t,
@@ -91,14 +91,14 @@ cdef class Decoder:
                    place=Py_ssize_t, tag=cython.longlong, stop=Py_ssize_t)
     cdef void log_record(self, Py_ssize_t start, Py_ssize_t end) except *
     @cython.locals(row=Py_ssize_t)
-    cdef void text_body(self, Py_ssize_t start, Py_ssize_t end) except *
-    cdef void refuse(self, str reason, Py_ssize_t attributes_from) except *
+    cdef int text_body(self, Py_ssize_t start, Py_ssize_t end) except -1
+    cdef int refuse(self, str reason, Py_ssize_t attributes_from) except -1
     cdef str time_fault(self, long long begin, long long finish)
     cdef str id_fault(self, Py_ssize_t trace_length, Py_ssize_t span_length, Py_ssize_t parent_length)
     @cython.locals(tag=cython.longlong)
     cdef int64_t status_code(self, Py_ssize_t end, long long code) except? -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
-    cdef void events_and_links(self, Py_ssize_t start, Py_ssize_t end) except *
+    cdef int events_and_links(self, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, time=cython.longlong, name_at=Py_ssize_t, name_to=Py_ssize_t,
                    slot=Py_ssize_t, row=Py_ssize_t)
     cdef void event(self, Py_ssize_t start, Py_ssize_t end) except *
@@ -113,7 +113,7 @@ cdef class Decoder:
                    value_to=Py_ssize_t, values=Py_ssize_t, slot=Py_ssize_t, row=Py_ssize_t)
     cdef void any_attribute(self, Py_ssize_t start, Py_ssize_t end) except *
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, state=cython.int)
-    cdef void merged_value(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row) except *
+    cdef int merged_value(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row) except -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t)
     cdef int value(self, Py_ssize_t start, Py_ssize_t end, Py_ssize_t row, int depth, int state) except -1
     @cython.locals(tag=cython.longlong, stop=Py_ssize_t, state=cython.int)
@@ -133,18 +133,18 @@ cdef class Decoder:
     cdef inline int64_t int32(self, Py_ssize_t end) except? -1
     cdef inline int64_t fixed64(self, Py_ssize_t end) except? -1
     @cython.locals(wire=cython.int)
-    cdef void skip(self, long long tag, Py_ssize_t end) except *
-    cdef void forward(self, Py_ssize_t size, Py_ssize_t end) except *
+    cdef int skip(self, long long tag, Py_ssize_t end) except -1
+    cdef int forward(self, Py_ssize_t size, Py_ssize_t end) except -1
     @cython.locals(tag=cython.longlong)
     cdef void skip_group(self, long long opening, Py_ssize_t end, int depth) except *
-    cdef void grow_heads(self) except *
-    cdef void grow_attributes(self) except *
-    cdef void grow_events(self) except *
-    cdef void grow_links(self) except *
+    cdef int grow_heads(self) except -1
+    cdef int grow_attributes(self) except -1
+    cdef int grow_events(self) except -1
+    cdef int grow_links(self) except -1
     cdef inline Py_ssize_t first_probe(self, Py_ssize_t size, Py_ssize_t last, Py_ssize_t middle) noexcept
     @cython.locals(data="const unsigned char *", size=Py_ssize_t, probe=Py_ssize_t, slot=Py_ssize_t, at=Py_ssize_t)
     cdef inline Py_ssize_t slot_of(self, Py_ssize_t start, Py_ssize_t end) noexcept
     cdef Py_ssize_t event_of(self, Py_ssize_t at, Py_ssize_t size) except? -1
     @cython.locals(place=Py_ssize_t, recent="long long *", group=Py_ssize_t)
     cdef inline Py_ssize_t group_at(self, Py_ssize_t at, Py_ssize_t size) except -1
-    cdef void point(self) except *
+    cdef int point(self) except -1

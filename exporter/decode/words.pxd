@@ -19,6 +19,14 @@ cdef inline long long *cells(long long[::1] rows) noexcept:
     return &rows[0]
 
 
+cdef inline int *ints(int[::1] rows) noexcept:
+    return &rows[0]
+
+
+cdef inline unsigned char *octets(unsigned char[::1] rows) noexcept:
+    return &rows[0]
+
+
 cdef inline unsigned long long _ordered(const unsigned char *data) noexcept:
     # Compilers know this for one load.
     cdef unsigned long long a = data[0], b = data[1], c = data[2], d = data[3]

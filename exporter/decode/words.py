@@ -15,6 +15,16 @@ def cells(rows: Cells) -> Cells:
     return rows
 
 
+def ints(rows: Cells) -> Cells:
+    """Likewise, numbers of 32 bits."""
+    return rows
+
+
+def octets(rows: Cells) -> Cells:
+    """Likewise, bytes."""
+    return rows
+
+
 def little64(data: bytes, at: int) -> int:
     """The 8 bytes from `at`, the last of which is the highest."""
     return int.from_bytes(data[at : at + 8], "little", signed=True)
