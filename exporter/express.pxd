@@ -2,6 +2,7 @@
 cimport cython
 
 from exporter cimport ahead
+cimport exporter.decode.words as pointers
 
 from exporter.join cimport mark_at, trace_key
 from exporter.marks cimport Fingerprints
@@ -19,35 +20,42 @@ cdef long long AHEAD_NS
 cdef long long BUCKET_NS
 cdef long long MOST_CREDIT
 cdef Py_ssize_t TOGETHER
+cdef Py_ssize_t ENOUGH
+cdef Py_ssize_t ALIKE
 cdef Py_ssize_t NEAR
 cdef Py_ssize_t TOUCHED
 cdef Py_ssize_t GATHERED
 
 cpdef long long known_ns(long long newest_ns) except? -1
 
+@cython.final
 cdef class Planned:
     cdef long long[::1] numbers
     cdef readonly Plan plan
     cdef readonly long long epoch
     cdef Py_ssize_t waiting, last
 
+@cython.final
 cdef class Act:
     cdef readonly Script script
     cdef readonly long long stamp
-    cdef readonly bint opened, halfway, covering, in_windows
+    cdef readonly bint opened, halfway, passing, covering, in_windows
     cdef long long[::1] fates, sheet, stores, copies, labels
-    cdef Py_ssize_t stored, copied, labelled
+    cdef Py_ssize_t size, stored, copied, labelled
     cdef readonly Py_ssize_t end, first
     cdef readonly tuple boundaries
     cdef readonly long long weight, negative
     cdef readonly int joined, unmatched, announced
     cdef public dict plans
+    cdef readonly tuple alike
 
+@cython.final
 cdef class Shape:
     cdef long long[::1] look
     cdef readonly list acts
     cdef readonly long long misses, hopeless
 
+@cython.final
 cdef class Express:
     cdef readonly Tally tally
     cdef readonly object table, plan, row_ground, slot_ground
@@ -63,11 +71,11 @@ cdef class Express:
     cdef readonly Ranked put_offs
     cdef long long[::1] put_off_slots
     cdef Py_ssize_t measured, to_measure
-    cdef readonly dict shapes
+    cdef readonly dict shapes, plans
     cdef long long[::1] dues
     cdef Py_ssize_t gathered, taken
     cdef long long[::1] sheets, starts, befores, traffic, some, some_traffic
-    cdef Py_ssize_t uncounted, written
+    cdef Py_ssize_t uncounted, written, counted
     cdef list awaited
     cdef public list odd, lessons
     cdef public long long stamp
@@ -86,7 +94,7 @@ cdef class Express:
                    fits=bint, owner="long long")
     cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
     @cython.locals(slot="long long", at=Py_ssize_t)
-    cdef long long begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
+    cdef Py_ssize_t begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
     @cython.locals(count=Py_ssize_t, index=Py_ssize_t)
     cdef int grow_rows(self) except -1
     @cython.locals(count=Py_ssize_t, index=Py_ssize_t)
@@ -96,14 +104,14 @@ cdef class Express:
                    run=size_t, first=size_t, cell=size_t, seen="long long", due="long long", expiry="long long")
     cdef int store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except -1
     @cython.locals(given="long long", index=size_t, guess=size_t, number="long long")
-    cdef long long kind(self, long long[::1] rows, Py_ssize_t base) except -2
+    cdef Py_ssize_t kind(self, long long[::1] rows, Py_ssize_t base) except -2
     @cython.locals(size=size_t, place=size_t,
                    differs="long long", index=size_t)
     cdef bint is_kind(self, long long number, long long[::1] rows, Py_ssize_t base, long long given) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, mask=Py_ssize_t, at=Py_ssize_t)
-    cdef long long find_kind(self, long long[::1] rows, Py_ssize_t base, long long given) except -2
+    cdef Py_ssize_t find_kind(self, long long[::1] rows, Py_ssize_t base, long long given) except -2
     @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
-    cdef long long new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
+    cdef Py_ssize_t new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
     @cython.locals(size=Py_ssize_t, mask=Py_ssize_t, place=Py_ssize_t, mixed="unsigned long long", index=Py_ssize_t,
                    at=Py_ssize_t)
     cdef int list_kind(self, Py_ssize_t number) except -1
@@ -113,7 +121,7 @@ cdef class Express:
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t, identity="long long")
     cdef int unlist(self, Py_ssize_t slot) except -1
     @cython.locals(time="long long", slot="long long")
-    cdef long long next_slot(self) except -2
+    cdef Py_ssize_t next_slot(self) except -2
     @cython.locals(time="long long")
     cpdef long long first_due(self)
     @cython.locals(time="long long", later="long long")
@@ -151,19 +159,20 @@ cdef class Express:
     cdef unsigned long long describe(self, Py_ssize_t count, bint announced)
     @cython.locals(index=Py_ssize_t)
     cdef int settle_fates(self, Act act) except -1
-    @cython.locals(size=Py_ssize_t, planned=Planned, number=Py_ssize_t)
+    @cython.locals(planned=Planned, number=Py_ssize_t)
     cdef int count(self, Py_ssize_t slot, Act act, long long now) except -1
-    @cython.locals(count=Py_ssize_t, index=Py_ssize_t, act=Act, planned=Planned)
     cpdef int flush(self, long long now) except -1
+    @cython.locals(count=Py_ssize_t, act=Act, planned=Planned)
+    cpdef bint flush_some(self, long long now, Py_ssize_t most) except -1
     @cython.locals(planned=Planned)
     cdef int touch_series(self, Py_ssize_t far, Py_ssize_t nearer) except -1
     @cython.locals(count=Py_ssize_t, number=Py_ssize_t, index=Py_ssize_t)
     cdef int count_some(self, Act act, Planned planned, long long now) except -1
     cpdef int earn(self, long long credit) except -1
-    @cython.locals(script=Script, index=size_t)
+    @cython.locals(to="long long *", registers="long long *", stores="long long *", index=size_t)
     cdef int fill(self, Py_ssize_t slot, Act act, long long[::1] sheet, Py_ssize_t start) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, planned=Planned)
     cdef Planned planned(self, Act act)
-    cdef long long label(self, Act act, Py_ssize_t index) except? -1
+    cdef Py_ssize_t label(self, Act act, Py_ssize_t index) except? -1
     @cython.locals(index=Py_ssize_t)
     cdef bint fits(self, Act act, Planned planned) except -1

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from exporter import ahead, record
 from exporter.align import AHEAD_NS, BUCKET_NS
+from exporter.decode import words as pointers
 from exporter.ground import NOTHING, Ground
 from exporter.join import NEVER, Gathering, Table, mark_at, trace_key
 from exporter.marks import Fingerprints
@@ -49,9 +50,12 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
-TOGETHER: Final = 256
-"""Requests that are counted at once, those with the same act and labels one value after the other. Those who read call
-`flush` first."""
+TOGETHER: Final = 2048
+"""Requests that are counted at once, those that are counted alike one value after the other. Those who read call
+`flush` first. A selection that is full must have room for as many patterns more (`exporter.pattern`)."""
+ENOUGH: Final = 1024
+ALIKE: Final = 16
+"""So many are counted at once where, on average, so many are alike: they stay in nearer caches."""
 TOUCHED: Final = 64
 """Rows that are received in one go, likewise."""
 GATHERED: Final = 32
@@ -95,6 +99,8 @@ class Act:
         """A job that is still in a queue."""
         self.halfway = not boundaries
         """Good only for telling whether to wait, or to leave it to the table."""
+        self.passing = self.halfway and not opened
+        """Good only while there is something to wait for."""
         self.covering = covering
         """All spans are part of the request, so it waits or goes as one."""
         self.fates = memoryview(array("q", fates))
@@ -104,6 +110,7 @@ class Act:
         """The outermost span."""
         self.boundaries = boundaries
         self.sheet = memoryview(array("q", sheet) or array("q", [0]))
+        self.size = len(self.sheet)
         self.stores = memoryview(array("q", [cell for store in stores for cell in store]) or array("q", [0]))
         self.stored = len(stores)
         self.copies = memoryview(array("q", [cell for copy in copies for cell in copy]) or array("q", [0]))
@@ -118,7 +125,16 @@ class Act:
         self.announced = announced
         """The row of the sheet that was counted as arrived when it entered a queue, or -1."""
         self.plans: dict[int, Planned] = {}
-        """By a hash of the labels."""
+        """By a hash of the labels; shared with acts that are alike."""
+        known = tuple([cell for cell, _ in stores]), tuple([cell for cell, _, _ in copies])
+        self.alike = (
+            boundaries, tuple(sheet), known, self.labelled, weight, joined, unmatched, negative, in_windows, announced,
+        )  # fmt: skip
+        """Those who have the same here differ in how requests are told and reckoned, not in how they are counted."""
+        if not all(0 <= cell < self.size and script.has(register) for cell, register in stores):
+            raise IndexError(f"a sheet of {self.size} cells from {stores}")
+        if not all(0 <= cell < self.size for cell, _, _ in copies):
+            raise IndexError(f"a sheet of {self.size} cells from {copies}")
 
 
 class Shape:
@@ -193,6 +209,8 @@ class Express:
         """The kinds of the rows that came last, by what tells most kinds apart."""
         self.kind_of = memoryview(array("q", bytes(8 * 4 * MOST_KINDS)))
         self.shapes: dict[int, Shape] = {}
+        self.plans: dict[tuple[object, ...], dict[int, Planned]] = {}
+        """Those of acts that are alike: requests from other senders are counted together."""
         self.sheets = memoryview(array("q", bytes(8 * TOGETHER)))
         """Of requests that wait to be counted, one after the other."""
         self.starts = memoryview(array("q", bytes(8 * TOGETHER)))
@@ -212,6 +230,8 @@ class Express:
         self.written = 0
         self.awaited: list[tuple[Act, Planned]] = []
         """By whom some wait to be counted."""
+        self.counted = 0
+        """So many of these have been."""
         self.places = memoryview(array("q", bytes(8 * 8)))
         self.look = memoryview(array("q", bytes(8 * (8 * 2 + 1))))
         self.looked = 0
@@ -430,7 +450,7 @@ class Express:
         self.kind_of = memoryview(array("q", bytes(8 * len(self.kind_of))))
         self.kinds_known = 0
         self.guesses = memoryview(array("q", [-1]) * 64)
-        self.shapes.clear()
+        self.forget_shapes()
         for place in self.waiting_rows():
             old = self.cells[place]
             if old not in numbers:
@@ -648,7 +668,7 @@ class Express:
         if shape is None:
             return False
         for act in shape.acts:
-            if act.stamp >= 0 and act.stamp != self.stamp:
+            if (act.stamp >= 0 and act.stamp != self.stamp) or (act.passing and due <= now):
                 continue
             if not act.script.begin(self.cells, self.places, due <= now):
                 continue
@@ -657,9 +677,7 @@ class Express:
                     self.look_at(slot, due)
                 return act.covering
             if act.halfway:
-                if act.opened:
-                    return False
-                continue
+                return False
             if act.opened:
                 return self.wait(slot, act, expiry, now)
             if self.replay:
@@ -752,6 +770,17 @@ class Express:
             self.credit -= REHEARSAL
             self.lessons.append(Lesson(shape, self.rows_in_order(slot), whole, bool(self.slots[16 * slot + 7] >= 0)))
 
+    def learn(self, lesson: Lesson, act: Act | None) -> None:
+        """Note what a rehearsal has found; None for nothing."""
+        if act is not None:
+            act.plans = self.plans.setdefault(act.alike, {})
+        lesson.shape.teach(act, self.stamp)
+
+    def forget_shapes(self) -> None:
+        """Learn all shapes anew."""
+        self.shapes.clear()
+        self.plans.clear()
+
     def rows_in_order(self, slot: int) -> list[list[int]]:
         """The rows of a trace in the order of a shape."""
         rows, places = self.rows_of(slot), list(self.slots[16 * slot + 8 : 16 * slot + 16])
@@ -767,7 +796,7 @@ class Express:
         shape = self.shapes.get(mixed)
         if shape is None:
             if len(self.shapes) >= MOST_SHAPES:
-                self.shapes.clear()
+                self.forget_shapes()
             shape = self.shapes[mixed] = Shape(list(self.look[: self.looked]))
         return shape if self.looks_like(shape) and shape.hopeless != self.stamp else None
 
@@ -843,8 +872,7 @@ class Express:
     def count(self, slot: int, act: Act, now: int) -> None:
         """Have a request counted, together with others."""
         self.earn(1)
-        size = len(act.sheet)
-        while self.written + size > len(self.sheets):
+        while self.written + act.size > len(self.sheets):
             self.sheets = grown(self.sheets)
         planned = self.planned(act)
         number = self.uncounted
@@ -852,25 +880,35 @@ class Express:
         self.starts[number] = self.written
         self.traffic[number] = self.slots[16 * slot + 6]
         self.befores[number] = planned.last
-        self.written += size
+        self.written += act.size
         self.uncounted += 1
         if planned.waiting == 0:
             self.awaited.append((act, planned))
         planned.last = number
         planned.waiting += 1
-        if self.uncounted == TOGETHER:
+        if number + 1 == TOGETHER or (number + 1 == ENOUGH and ALIKE * len(self.awaited) <= ENOUGH):
             self.flush(now)
 
     def flush(self, now: int) -> None:
         """Count those that wait."""
+        while self.flush_some(now, TOGETHER):
+            pass
+
+    def flush_some(self, now: int, most: int) -> bool:
+        """Count `most` of those that wait, or as many more as are alike; whether there are others."""
         count = len(self.awaited)
-        for index in range(count):
+        while self.counted < count and most > 0:
             if count > NEAR:  # else all of it is near
-                self.touch_series(index + 16, index + 8)
-            act, planned = self.awaited[index]
+                self.touch_series(self.counted + 16, self.counted + 8)
+            act, planned = self.awaited[self.counted]
+            self.counted += 1
+            most -= planned.waiting
             self.count_some(act, planned, now)
+        if self.counted < count:
+            return True
         self.awaited = []
-        self.uncounted = self.written = 0
+        self.counted = self.uncounted = self.written = 0
+        return False
 
     def touch_series(self, far: int, nearer: int) -> None:
         """Bring near where those are counted that come in a moment."""
@@ -900,18 +938,17 @@ class Express:
 
     def fill(self, slot: int, act: Act, sheet: memoryview, start: int) -> None:
         """Write the sheet of a request."""
-        script = act.script
-        for index in range(len(act.sheet)):
-            sheet[start + index] = act.sheet[index]
+        to, registers, stores = pointers.cells(sheet), act.script.registers, pointers.cells(act.stores)
+        if start + act.size > len(sheet):
+            raise IndexError(f"no room for {act.size} cells from {start} on")
+        pointers.put(to, start, pointers.cells(act.sheet), 0, act.size)
         for index in range(0, 2 * act.stored, 2):
-            sheet[start + act.stores[index]] = script.registers[act.stores[index + 1]]
+            to[start + stores[index]] = registers[stores[index + 1]]
         for index in range(0, 3 * act.copied, 3):
             if act.copies[index + 1] < 0:
-                sheet[start + act.copies[index]] = self.slots[16 * slot + 1 + act.copies[index + 2]]
+                to[start + act.copies[index]] = self.slots[16 * slot + 1 + act.copies[index + 2]]
             else:
-                sheet[start + act.copies[index]] = self.cells[
-                    self.places[act.copies[index + 1]] + act.copies[index + 2]
-                ]
+                to[start + act.copies[index]] = self.cells[self.places[act.copies[index + 1]] + act.copies[index + 2]]
 
     def planned(self, act: Act) -> Planned:
         """The plan for the labels of the rows in `places`."""

@@ -54,6 +54,8 @@ MAX_HELD: Final = 200_000
 MAX_ROUTES: Final = 10_000
 DUE_AT_ONCE: Final = 500
 """Requests in flight that are looked at in one go for having missed a limit: if a server hangs all are due at once."""
+COUNTED_AT_ONCE: Final = 512
+"""Requests that are counted before others may have their turn."""
 HANDED_AT_ONCE: Final = 64
 """Traces that go the general way at the end of input before it is tried to learn from them."""
 MESSAGES: Final = 3
@@ -346,14 +348,16 @@ class Pipeline:
     def tick_in_steps(self, now_ns: int) -> Iterator[None]:
         """The same; halts every few milliseconds, where others may have their turn."""
         self._advance(now_ns)
-        self.express.flush(now_ns)
+        while self.express.flush_some(now_ns, COUNTED_AT_ONCE):
+            yield
         self.express.earn(REHEARSAL)
         self._look_after_flights()
         self._tally.windows.aim(now_ns - self.settings.windows.delay_ns)
         self._tally.flights.forget(min(each.end_ns for each in self._tally.windows.windows.values()))
         while self._tally.windows.work():
             yield
-        self.express.flush(now_ns)  # who waits to be counted would be counted where nothing is any more
+        while self.express.flush_some(now_ns, COUNTED_AT_ONCE):
+            yield  # before anything expires: who waits would be counted where nothing is any more
         self._tally.expire(now_ns)
         self.offsets.forget(now_ns)
         self._turn(now_ns, self.settings.join.max_age_ns + self.settings.join.grace_ns)
@@ -405,7 +409,7 @@ class Pipeline:
                 act = rehearse(lesson, self.rules, self.offsets, stamp=self.express.stamp, settle=self._settle)
             except Unusual:
                 act = None
-            lesson.shape.teach(act, self.express.stamp)
+            self.express.learn(lesson, act)
 
     def _settle(self, request: Request) -> tuple[bool, bool]:
         """Decide what hangs on the present state; whether anything does, and whether windows still take the request."""

@@ -4,7 +4,7 @@ The same functions do it as for every other request, in the same order as in `ex
 to whoever plays the act.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from exporter import record, sheet
@@ -82,7 +82,7 @@ def rehearse(
     first = next(place for place, row in enumerate(stage.rows) if row is _spans(path)[0])
     if not lesson.whole:
         tape.distinguish()
-        return Act(_script(stage, len(tape.words)), stamp=-1, opened=path.open, covering=covering, fates=fates)
+        return Act(_script(stage, len(tape.words), []), stamp=-1, opened=path.open, covering=covering, fates=fates)
     for observation in observations(path):
         tape.observe(observation)
     end = tape.register_of(max(row[record.END] for row in _spans(path)))
@@ -95,8 +95,9 @@ def rehearse(
     announced = [place for place, row in enumerate(request.boundaries) if row.announced]
     cells = sheet.sheet_of(request.boundaries)
     tape.distinguish()
+    stores = [(place, cell.register) for place, cell in enumerate(cells) if isinstance(cell, Num)]
     return Act(
-        _script(stage, split),
+        _script(stage, split, [end, *(register for _, register in stores)]),
         stamp=stamp if hanging else -1,
         opened=path.open,
         covering=covering,
@@ -105,7 +106,7 @@ def rehearse(
         first=first,
         boundaries=tuple(row.boundary for row in request.boundaries),
         sheet=[0 if isinstance(cell, (Num, Text)) else cell for cell in cells],
-        stores=[(place, cell.register) for place, cell in enumerate(cells) if isinstance(cell, Num)],
+        stores=stores,
         copies=[(place, cell.row, cell.cell) for place, cell in enumerate(cells) if isinstance(cell, Text)],
         labels=[_place(number) for number in (request.model, request.klass, *request.labels)],
         weight=request.weight,
@@ -139,6 +140,10 @@ def _fates(rows: Sequence[Row], outside: Sequence[int]) -> list[int]:
     return counts
 
 
-def _script(stage: _Stage, split: int) -> Script:
+def _script(stage: _Stage, split: int, wanted: Iterable[int]) -> Script:
+    """What was recorded; `wanted`: registers that somebody reads when it has been played."""
     tape = stage.tape
-    return Script(tape.offsets, tape.words, split, tape.registers, tape.constants, stage.loads, tape.sites)
+    read = {*wanted, *(register for _, _, *pair in tape.words for register in pair)}
+    read.update(end for site in tape.sites for end in site[:2])
+    loads = [load for load in stage.loads if load[0] in read]
+    return Script(tape.offsets, tape.words, split, tape.registers, tape.constants, loads, tape.sites)

@@ -2,28 +2,34 @@
 cimport cython
 
 from exporter.align cimport Offsets
+cimport exporter.decode.words as pointers
 
 cdef long long BUCKET_NS
 cdef long long MOST
 cdef long long MOST_LOADED
 cdef long long HALF
 
+@cython.final
 cdef class Site:
     cdef readonly long long low, high
     cdef readonly tuple clocks
     cdef public long long version, bucket, low_ns, high_ns
 
+@cython.final
 cdef class Script:
     cdef readonly Offsets offsets
     cdef readonly list sites
-    cdef long long[::1] words, loads, registers
+    cdef long long[::1] word_cells, register_cells, loads
+    cdef long long *words
+    cdef long long *registers
     cdef Py_ssize_t split, length, loaded
 
     @cython.locals(load=size_t, value="long long")
     cpdef bint begin(self, long long[::1] cells, long long[::1] places, bint observing) except -1
     cpdef bint go_on(self) except -1
-    cpdef long long value(self, Py_ssize_t register)
-    @cython.locals(at=size_t, code="long long", into=size_t, a=size_t, b=size_t, value="long long")
+    cpdef Py_ssize_t value(self, Py_ssize_t register) except? -1
+    @cython.locals(at=size_t, code="long long", into=size_t, a=size_t, b=size_t, value="long long",
+                   words="long long *", registers="long long *")
     cdef bint play(self, Py_ssize_t first, Py_ssize_t last, bint observing) except -1
     cdef bint small(self, long long one, long long other)
     @cython.locals(bucket="long long")

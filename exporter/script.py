@@ -4,7 +4,8 @@ A script is played in two parts: the first finds out how the spans of a request 
 their clocks, the second measures. A part fails where a guard does not hold; nothing has happened then but observations
 that are true in any case.
 
-Numbers stay so small that no operation overflows: where one does not, the part fails.
+Numbers stay so small that no operation overflows: where one does not, the part fails. Which registers an operation
+speaks of is checked once, when the script is made, so that playing it takes pointers.
 """
 
 from array import array
@@ -12,6 +13,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from exporter.align import BUCKET_NS, Observation, Offsets
+from exporter.decode import words as pointers
+from exporter.recording import ALONG, OBSERVE
 
 MOST: Final = 2**62
 """What is in a register is smaller than this, so that a sum of two is a number of 64 bits."""
@@ -43,14 +46,30 @@ class Script:
         """`loads`: register, row, cell. `split`: how many operations the first part has. Sites: low, high, clocks."""
         self.offsets = offsets
         self.sites = [Site(low, high, tuple(clocks)) for low, high, *clocks in sites]
-        self.words = memoryview(array("q", [cell for word in words for cell in word]) or array("q", [0]))
+        self.word_cells = memoryview(array("q", [cell for word in words for cell in word]) or array("q", [0]))
+        self.words = pointers.cells(self.word_cells)
         self.loads = memoryview(array("q", [cell for load in loads for cell in load]) or array("q", [0]))
-        self.registers = memoryview(array("q", [0]) * max(1, registers))
+        self.register_cells = memoryview(array("q", [0]) * max(1, registers))
+        self.registers = pointers.cells(self.register_cells)
         for value, register in constants.items():
-            self.registers[register] = value
+            self.register_cells[register] = value
         self.split = split
         self.length = len(words)
         self.loaded = len(loads)
+        self._check(words, loads)
+
+    def _check(self, words: Sequence[tuple[int, int, int, int]], loads: Sequence[tuple[int, int, int]]) -> None:
+        """Raise IndexError where an operation is about a register or a site that there is not."""
+        sites, registers = range(len(self.sites)), range(len(self.register_cells))
+        for code, into, one, other in words:
+            if into not in (sites if code in (ALONG, OBSERVE) else registers):
+                raise IndexError(f"operation {code} into {into}")
+            if one not in registers or other not in registers or (code == OBSERVE and self.sites[into].high < 0):
+                raise IndexError(f"operation {code} of {one} and {other}")
+        spoken = [register for register, _, _ in loads]
+        spoken += [end for site in self.sites for end in (site.low, site.high) if end != -1]
+        if any(register not in registers for register in spoken) or not 0 <= self.split <= self.length:
+            raise IndexError(f"registers {spoken}, split {self.split}")
 
     def begin(self, cells: memoryview, places: memoryview, observing: bool) -> bool:
         """Play the first part for the rows at `places` of `cells`; whether it holds."""
@@ -65,61 +84,66 @@ class Script:
         """Play the second part; whether it holds."""
         return self.play(self.split, self.length, True)
 
+    def has(self, register: int) -> bool:
+        """Whether there is such a register."""
+        return 0 <= register < len(self.register_cells)
+
     def value(self, register: int) -> int:
         """What is in a register."""
-        return self.registers[register]
+        return self.register_cells[register]
 
     def play(self, first: int, last: int, observing: bool) -> bool:
         """Play some of the operations. The codes are those of `exporter.recording`, in their order."""
+        words, registers = self.words, self.registers
         for at in range(4 * first, 4 * last, 4):
-            code, into, a, b = self.words[at], self.words[at + 1], self.words[at + 2], self.words[at + 3]
+            code, into, a, b = words[at], words[at + 1], words[at + 2], words[at + 3]
             if code == 0:
-                value = self.registers[a] + self.registers[b]
+                value = registers[a] + registers[b]
             elif code == 1:
-                value = self.registers[a] - self.registers[b]
+                value = registers[a] - registers[b]
             elif code == 2:
-                if not self.small(self.registers[a], self.registers[b]):
+                if not self.small(registers[a], registers[b]):
                     return False
-                value = self.registers[a] * self.registers[b]
+                value = registers[a] * registers[b]
             elif code == 3:
-                if self.registers[b] <= 0:
+                if registers[b] <= 0:
                     return False
-                value = self.registers[a] // self.registers[b]
+                value = registers[a] // registers[b]
             elif code == 6:
-                if self.registers[a] < self.registers[b]:
+                if registers[a] < registers[b]:
                     continue
                 return False
             elif code == 7:
-                if self.registers[a] <= self.registers[b]:
+                if registers[a] <= registers[b]:
                     continue
                 return False
             elif code == 8:
-                if self.registers[a] == self.registers[b]:
+                if registers[a] == registers[b]:
                     continue
                 return False
             elif code == 9:
-                if self.registers[a] >= self.registers[b]:
+                if registers[a] >= registers[b]:
                     continue
                 return False
             elif code == 10:
-                if self.registers[a] > self.registers[b]:
+                if registers[a] > registers[b]:
                     continue
                 return False
             elif code == 11:
-                if self.registers[a] != self.registers[b]:
+                if registers[a] != registers[b]:
                     continue
                 return False
             elif code == 4:
-                if not self.along(self.sites[into], self.registers[a]):
+                if not self.along(self.sites[into], registers[a]):
                     return False
                 continue
             else:
                 if observing:
-                    self.observe(self.sites[into], self.registers[a])
+                    self.observe(self.sites[into], registers[a])
                 continue
             if value >= MOST or value <= -MOST:
                 return False
-            self.registers[into] = value
+            registers[into] = value
         return True
 
     def small(self, one: int, other: int) -> bool:

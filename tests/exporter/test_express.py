@@ -160,6 +160,7 @@ def test_who_waits_to_be_counted_keeps_the_series_in_which_it_will_be() -> None:
         of.tick(10 * at + 1)
     for at in range(99_000, 99_900, 100):
         asked("often", at, 500)
+    of.pipeline.express.flush(ns(99_999))
     steps = of.pipeline.tick_in_steps(ns(100_000))
     next(steps)  # there is too much to move at once
     asked("seldom", 100_000, 1)
@@ -168,3 +169,39 @@ def test_who_waits_to_be_counted_keeps_the_series_in_which_it_will_be() -> None:
     scrape = of.scrape(100_001)
     assert scrape.total("inference_completions_total", boundary="model", model="seldom") == 6
     assert scrape.total("inference_completions_total", boundary="model", model="often") == 4_500
+
+
+def test_requests_by_other_senders_are_counted_by_the_same_plans() -> None:
+    of = Live()
+    for each in range(12):
+        at = 1_000 * each
+        gateway = envoy(at, at + 900, resource={"host.name": f"pod-{each % 2}"})
+        of.feed(gateway, vllm(at + 10, at + 800, ttft=5, output=3, parent=gateway), at=at + 900)
+        of.tick(at + 950)
+    of.tick(99_000)
+    express = of.pipeline.express
+    one, other = (act for shape in express.shapes.values() for act in shape.acts if act.boundaries)
+    assert one.plans is other.plans
+    assert len(one.plans) == 1
+    assert of.boundary("end_to_end")["outcomes"]["ok"] == 12
+
+
+def test_requests_are_counted_in_steps_and_those_that_come_meanwhile_once() -> None:
+    of, rng = Live(), Random(1)
+
+    def asked(at: float, count: int) -> None:
+        for _ in range(count):
+            named = {"gen_ai.response.model": f"model-{rng.randrange(90)}"}
+            of.feed(vllm(at - rng.uniform(200, 900), at, ttft=9, output=9, attributes=named), at=at)
+
+    for at in range(0, 100, 10):
+        asked(at, 1)
+        of.tick(at + 5_000)
+    asked(9_000, 900)
+    steps = of.pipeline.tick_in_steps(ns(12_000))
+    assert next(steps, "done") is None, "some are left for another step"
+    asked(12_100, 7)
+    for _ in steps:
+        pass
+    of.tick(60_000)
+    assert of.boundary("model")["outcomes"]["ok"] == 917

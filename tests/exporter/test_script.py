@@ -3,7 +3,7 @@ from array import array
 import pytest
 
 from exporter.align import BUCKET_NS, Bound, Observation, Offsets
-from exporter.recording import Num, Tape
+from exporter.recording import ADD, OBSERVE, Num, Tape
 from exporter.script import Script
 
 pytestmark = pytest.mark.both_builds
@@ -73,3 +73,22 @@ def test_nothing_is_told_where_that_is_not_wanted() -> None:
     tape.observe(Observation(OUTER, INNER, None, numbers[1], numbers[0]))
     assert play(script_of(tape, *(number.register for number in numbers)), NOW, 70, observing=False)
     assert not tape.offsets.pairs
+
+
+@pytest.mark.parametrize(
+    ("words", "loads", "split", "message"),
+    [
+        ([(ADD, 2, 0, 1)], [], 1, "operation 0 into 2"),
+        ([(ADD, 0, 0, -1)], [], 1, "operation 0 of 0 and -1"),
+        ([(OBSERVE, 1, 0, 0)], [], 1, "operation 5 into 1"),
+        ([(OBSERVE, 0, 0, 0)], [], 1, "operation 5 of 0 and 0"),
+        ([], [(7, 0, 0)], 0, "registers .7., split 0"),
+        ([], [(-1, 0, 0)], 0, "registers .-1."),
+        ([], [], 1, "split 1"),
+    ],
+)
+def test_a_script_about_registers_that_there_are_not_is_refused(
+    words: list[tuple[int, int, int, int]], loads: list[tuple[int, int, int]], split: int, message: str
+) -> None:
+    with pytest.raises(IndexError, match=message):
+        Script(Offsets(), words, split, 2, {}, loads, [(-1, -1, OUTER, INNER)])
