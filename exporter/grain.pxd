@@ -3,6 +3,7 @@ cimport cython
 
 cdef long long SLOTS
 cdef int SLOT_BITS
+cdef unsigned long long ODD
 cdef long long UNIT
 cdef int UNIT_BITS
 cdef long long LIMIT

@@ -16,6 +16,7 @@ from exporter.record import WEIGHT_ONE
 SLOTS: Final = 65_536
 """Slots of one series; series and slot are kept as one key, `series * SLOTS + slot`."""
 SLOT_BITS: Final = 16
+ODD: Final = 0x9E3779B97F4A7C15
 UNIT: Final = WEIGHT_ONE
 """What most amounts are: one request. Multiples of it take less room."""
 UNIT_BITS: Final = WEIGHT_ONE.bit_length() - 1
@@ -53,7 +54,7 @@ class Sums:
     def place(self, key: int) -> int:
         """Where a key stands, or would."""
         mask = self.mask
-        at = (key + (key >> SLOT_BITS) * 37) & mask
+        at = (key * ODD >> 30) & mask
         while self.keys[at] != key and self.keys[at] != -1:
             at = (at + 1) & mask
         return at
