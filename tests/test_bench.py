@@ -9,6 +9,7 @@ from tests.bench import subject
 from tests.bench.figures import Figure, table
 from tests.bench.inside import Fed
 from tests.bench.mix import BATCH, Mix
+from tests.bench.profile import OTHERS, parts
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +47,16 @@ def test_a_figure_says_whether_its_goal_was_met() -> None:
     near = Figure("stages", "all", (0.1, 0.2, 0.9), at_least=0.2)
     assert [figure.said for figure in (slow, fast, near)] == ["not met", "not met", "met"]
     assert " ".join(list(table([near.as_data()]))[1].split()) == "stages all 0.2 0.1 to 0.9 ratio ≥ 0.2 met"
+
+
+def test_a_profile_is_told_by_the_file_that_the_machine_code_is_in() -> None:
+    lines = [
+        "# Overhead|Shared Object",
+        " 21.95% |express.cpython-311-x86_64-linux-gnu.so  ",
+        "  8.05% |marks.cpython-311-x86_64-linux-gnu.so    ",
+        "  7.50% |script.cpython-311-x86_64-linux-gnu.so",
+        "  7.38% |libpython3.11.so.1.0",
+        "  3.62% |[kernel.kallsyms]",
+        "",
+    ]
+    assert parts(lines) == pytest.approx({"waiting and joining": 30, "measuring": 7.5, OTHERS: 11})

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:] = [*(entry for entry in sys.path if Path(entry or ".").resolve() != ROOT), str(ROOT)]
 
 from exporter import compiled  # noqa: E402  (after the path has been settled)
-from tests.bench import inside, outside, subject  # noqa: E402
+from tests.bench import inside, outside, profile, subject  # noqa: E402
 from tests.bench.figures import Figure, table  # noqa: E402
 from tests.bench.options import Options  # noqa: E402
 from tests.bench.processes import SENDER_CORE, SUBJECT_CORE, pin  # noqa: E402
@@ -35,6 +35,7 @@ INSIDE: Final[dict[str, Case]] = {
     "series": inside.label_sets,
     "tick": inside.tick,
     "captures": inside.captures,
+    "profile": profile.profile,
 }
 OUTSIDE: Final[dict[str, Case]] = {
     "grpc": outside.over("grpc"),
