@@ -8,6 +8,7 @@ Bounds are kept per minute of event time, so that the same spans give the same a
 modelled: bounds older than `MEMORY_NS` are forgotten, and an empty intersection says nothing (a clock was set).
 """
 
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -17,6 +18,10 @@ MEMORY_NS: Final = 600_000_000_000
 AHEAD_NS: Final = BUCKET_NS
 """How much of the time after an instant counts for it; a replay waits that long before it measures."""
 MAX_PAIRS: Final = 1_000
+MOST_CLOCKS: Final = 4
+"""In a chain of which the bound is remembered."""
+ENTRY: Final = 4 + MOST_CLOCKS
+ENTRIES: Final = 1_024
 
 
 class Bound(NamedTuple):
@@ -61,6 +66,17 @@ class Observation(NamedTuple):
     time_ns: int
 
 
+class Recent:
+    """Bounds of chains of clocks as they were found last: an entry each, as long as no newer one takes its place.
+
+    An entry has ENTRY cells: the version of the offsets, the bucket of time with how many clocks there are, the ends of
+    the bound, and the clocks.
+    """
+
+    def __init__(self) -> None:
+        self.cells = memoryview(array("q", [-1]) * (ENTRIES * ENTRY))
+
+
 class Offsets:
     """The bounds of every pair of clocks that has been seen."""
 
@@ -68,6 +84,9 @@ class Offsets:
         self.pairs: dict[tuple[int, int], dict[int, Bound]] = {}
         self.version = 0
         """Goes up with every change of a bound."""
+        self.asked = Recent()
+        self.told = Recent()
+        """For those who play tapes (`exporter.script`): what chains of clocks and pairs of them were found to be."""
 
     def observe(self, observation: Observation) -> None:
         """Tighten the bound of one pair."""

@@ -22,6 +22,7 @@ cdef long long MOST_CREDIT
 cdef Py_ssize_t TOGETHER
 cdef Py_ssize_t ENOUGH
 cdef Py_ssize_t ALIKE
+cdef Py_ssize_t BY_ONE_PLAN
 cdef Py_ssize_t NEAR
 cdef Py_ssize_t TOUCHED
 cdef Py_ssize_t GATHERED
@@ -31,8 +32,8 @@ cpdef long long known_ns(long long newest_ns) except? -1
 @cython.final
 cdef class Planned:
     cdef long long[::1] numbers
-    cdef readonly Plan plan
-    cdef readonly long long epoch
+    cdef public Plan plan
+    cdef public long long epoch
     cdef Py_ssize_t waiting, last
 
 @cython.final
@@ -155,7 +156,7 @@ cdef class Express:
                    at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
                    span="long long", parent="long long", link="long long", identity="long long", sequence="long long",
                    parent_is="long long", parent_as="long long", link_is="long long", identity_as="long long",
-                   sequence_as="long long")
+                   sequence_as="long long", clock_as="long long", resource_as="long long")
     cdef unsigned long long describe(self, Py_ssize_t count, bint announced)
     @cython.locals(index=Py_ssize_t)
     cdef int settle_fates(self, Act act) except -1
@@ -166,7 +167,7 @@ cdef class Express:
     cpdef bint flush_some(self, long long now, Py_ssize_t most) except -1
     @cython.locals(planned=Planned)
     cdef int touch_series(self, Py_ssize_t far, Py_ssize_t nearer) except -1
-    @cython.locals(count=Py_ssize_t, number=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(count=Py_ssize_t, number=Py_ssize_t, index=Py_ssize_t, first=Py_ssize_t)
     cdef int count_some(self, Act act, Planned planned, long long now) except -1
     cpdef int earn(self, long long credit) except -1
     @cython.locals(to="long long *", registers="long long *", stores="long long *", index=size_t)

@@ -36,7 +36,7 @@ VARYING: Final = (
     record.START, record.END, record.SEEN, record.SPAN, record.PARENT, record.LINK, record.REQUEST_ID,
     record.SEQUENCE_ID, record.ARRIVED, record.ENQUEUED, record.DEQUEUED, record.DISPATCHED, record.SCHEDULED,
     record.FIRST_TOKEN, record.LAST_TOKEN, record.ENDED, record.INPUT, record.OUTPUT, record.CACHED, record.ITEMS,
-    record.MODEL, record.CLASS,
+    record.MODEL, record.CLASS, record.CLOCK, record.RESOURCE,
 )  # fmt: skip
 """The cells of a row that differ from one request to the next; the declared labels follow."""
 FIXED: Final = tuple(cell for cell in range(2, record.LABELS) if cell not in VARYING)
@@ -52,7 +52,9 @@ REHEARSAL: Final = 20
 by a second. So shapes that never come again cost little."""
 TOGETHER: Final = 2048
 """Requests that are counted at once, those that are counted alike one value after the other. Those who read call
-`flush` first. A selection that is full must have room for as many patterns more (`exporter.pattern`)."""
+`flush` first."""
+BY_ONE_PLAN: Final = 256
+"""Of these. All their rows may be judged as none was before, and a selection that has become full must have room."""
 ENOUGH: Final = 1024
 ALIKE: Final = 16
 """So many are counted at once where, on average, so many are alike: they stay in nearer caches."""
@@ -397,7 +399,7 @@ class Express:
         given = 0
         for index in range(len(self.varying)):
             given = given * 2 + (rows[base + self.varying[index]] != MISSING)
-        guess = (rows[base + 7] * 31 + rows[base + 9]) & 63
+        guess = (rows[base + 7] * 31 + rows[base + 26]) & 63
         number = self.guesses[guess]
         if not self.is_kind(number, rows, base, given):
             number = self.guesses[guess] = self.find_kind(rows, base, given)
@@ -835,7 +837,7 @@ class Express:
             row = self.places[index]
             span, parent, link = self.cells[row + 4], self.cells[row + 5], self.cells[row + 6]
             identity, sequence = self.cells[row + 7], self.cells[row + 8]
-            parent_is = parent_as = link_is = identity_as = sequence_as = -1
+            parent_is = parent_as = link_is = identity_as = sequence_as = clock_as = resource_as = -1
             for other in range(count):
                 beside = self.places[other]
                 if parent != 0 and self.cells[beside + 4] == parent and parent_is < 0:
@@ -848,6 +850,10 @@ class Express:
                     identity_as = other
                 if self.cells[beside + 8] == sequence and sequence_as < 0:
                     sequence_as = other
+                if self.cells[beside + 23] == self.cells[row + 23] and clock_as < 0:
+                    clock_as = other
+                if self.cells[beside + 24] == self.cells[row + 24] and resource_as < 0:
+                    resource_as = other
                 if other != index and self.cells[beside + 4] == span:
                     self.looked = 0  # two spans of one id
                     return 0
@@ -855,8 +861,9 @@ class Express:
             if parent == 0:
                 parent_is = 9
             self.look[at + 1] = (
-                (parent_is + 1) << 16 | parent_as << 12 | (link_is + 1) << 8 | identity_as << 4 | sequence_as
-            )
+                resource_as << 24 | clock_as << 20 | (parent_is + 1) << 16 | parent_as << 12 | (link_is + 1) << 8
+                | identity_as << 4 | sequence_as
+            )  # fmt: skip
             mixed = self.mix(self.mix(mixed, self.look[at]), self.look[at + 1])
             at += 2
         self.looked = at
@@ -920,17 +927,20 @@ class Express:
             self.tally.touch_histograms(planned.plan, self.sheets, self.starts[planned.last])
 
     def count_some(self, act: Act, planned: Planned, now: int) -> None:
-        """Count those that wait for the same."""
+        """Count those that wait for the same, some at a time: a plan may have become void by those before."""
         count, number = planned.waiting, planned.last
         planned.waiting, planned.last = 0, -1
         for index in range(count - 1, -1, -1):
             self.some[index] = self.starts[number]
             self.some_traffic[index] = self.traffic[number]
             number = self.befores[number]
-        self.tally.count_sheets(
-            planned.plan, self.sheets, self.some, count, act.weight, now, act.in_windows, act.joined, act.unmatched,
-            act.negative, act.announced, self.some_traffic,
-        )  # fmt: skip
+        for first in range(0, count, BY_ONE_PLAN):
+            if planned.epoch != self.tally.epoch:
+                planned.plan, planned.epoch = self.plan(act, tuple(planned.numbers)), self.tally.epoch
+            self.tally.count_sheets(
+                planned.plan, self.sheets, self.some[first:], min(count - first, BY_ONE_PLAN), act.weight, now,
+                act.in_windows, act.joined, act.unmatched, act.negative, act.announced, self.some_traffic[first:],
+            )  # fmt: skip
 
     def earn(self, credit: int) -> None:
         """Gain credit for rehearsals."""

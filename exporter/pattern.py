@@ -44,8 +44,10 @@ MOST_SPLITS: Final = 4096
 """Ways in which exact values can lie among the thresholds of one group."""
 MOST_SCHEDULES: Final = 16
 """Of one group, a bit each."""
+MOST_VERDICTS: Final = 32_768
+"""Of one group: a verdict has two slots of a window series."""
 MOST_PATTERNS: Final = 30_000
-"""Of one group: a pattern has two slots of a window series."""
+"""Of one group that still counts. What is just being counted may bring some more, and as many verdicts."""
 MOST_THRESHOLDS: Final = 200
 """That are counted together: each pair of places among them is a slot of a window series."""
 MOST_SECONDS: Final = 4096
@@ -316,7 +318,7 @@ class Group:
         """What was counted since this was asked last: SLO, second, good and bad."""
         counts: dict[tuple[int, int], list[int]] = {}
         for key, weight in self.pending.items():
-            second, verdict = divmod(key, MOST_PATTERNS)
+            second, verdict = divmod(key, MOST_VERDICTS)
             for place, slot in enumerate(self.verdicts[verdict]):
                 if slot in (GOOD, BAD):
                     counts.setdefault((place, second), [0, 0])[slot] += weight

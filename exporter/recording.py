@@ -11,7 +11,7 @@ operation that has no code) raises `Unusual`, and there is no tape.
 
 from typing import Any, Final, NoReturn
 
-from exporter.align import Bound, Observation, Offsets
+from exporter.align import MOST_CLOCKS, Bound, Observation, Offsets
 from exporter.record import MISSING
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE, ALONG, OBSERVE = range(6)
@@ -36,10 +36,12 @@ class Tape:
         self.constants: dict[int, int] = {}
         """The register of each constant."""
         self.sites: list[tuple[int, ...]] = []
-        """The clocks of each ALONG and OBSERVE."""
+        """Of each ALONG and OBSERVE the registers of the ends of the bound, and of the clocks."""
         self.known: dict[tuple[int, int, int], Any] = {}
         """What was found already, by code and registers."""
         self.hashed: list[Num] = []
+        self.ids: dict[tuple[int, int], int] = {}
+        """The register of each id that is handed on, by row and cell."""
 
     def number(self, value: int) -> "Num":
         """A new register, and the number in it."""
@@ -60,6 +62,15 @@ class Tape:
             self.constants[int(value)] = self.registers
             self.registers += 1
         return self.constants[value]
+
+    def register_of_id(self, value: int) -> int:
+        """The register of an id that is handed on, wherever it stands."""
+        known: dict[Any, int] = self.ids if isinstance(value, Text) else self.constants
+        key = (value.row, value.cell) if isinstance(value, Text) else int(value)
+        if key not in known:
+            known[key] = self.registers
+            self.registers += 1
+        return known[key]
 
     def reckon(self, code: int, one: int, other: int, value: int) -> "Num":
         """Note an operation and its result."""
@@ -90,18 +101,22 @@ class Tape:
         chain = tuple(clocks)
         if len(set(chain)) == 1:
             return Bound(0, 0)
+        if len(chain) > MOST_CLOCKS:
+            raise Unusual("a longer chain of clocks than is remembered")
         bound = self.offsets.along(chain, int(time_ns))
         low = None if bound.low is None else self.number(bound.low)
         high = None if bound.high is None else self.number(bound.high)
+        ends = [-1 if end is None else end.register for end in (low, high)]
         self.words.append((ALONG, len(self.sites), self.register_of(time_ns), 0))
-        self.sites.append((-1 if low is None else low.register, -1 if high is None else high.register, *chain))
+        self.sites.append((*ends, *map(self.register_of_id, chain)))
         return Bound(low, high)
 
     def observe(self, seen: Observation) -> None:
         """An observation, which will be made anew."""
         low = -1 if seen.low is None else self.register_of(seen.low)
         self.words.append((OBSERVE, len(self.sites), self.register_of(seen.time_ns), 0))
-        self.sites.append((low, self.register_of(seen.high), seen.outer, seen.inner))
+        clocks = self.register_of_id(seen.outer), self.register_of_id(seen.inner)
+        self.sites.append((low, self.register_of(seen.high), *clocks))
 
 
 def _refuse(*_: Any) -> NoReturn:
@@ -194,3 +209,10 @@ class Ident(int):
 
     def __hash__(self) -> int:
         return int.__hash__(self)
+
+
+class Text(Ident):
+    """An id or the number of a text, with where it stands."""
+
+    row: int
+    cell: int

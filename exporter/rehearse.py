@@ -12,7 +12,7 @@ from exporter.align import Offsets
 from exporter.express import VARYING, Act, Lesson
 from exporter.measure import Request, Rules, measure, observations
 from exporter.record import COUNTED, MISSING
-from exporter.recording import Ident, Num, Tape, Unusual
+from exporter.recording import Num, Tape, Text, Unusual
 from exporter.script import Script
 from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.vocabulary import FATES
@@ -22,13 +22,6 @@ NUMBERS: Final = frozenset({record.START, record.END, record.SEEN, *range(record
 REASONS: Final = ("client", "engine")
 """Of requests that found no gateway."""
 WHOLE, PARTIAL = range(2)
-
-
-class Text(Ident):
-    """An id or the number of a text, with where it stands."""
-
-    row: int
-    cell: int
 
 
 class _Stage:
@@ -146,4 +139,5 @@ def _script(stage: _Stage, split: int, wanted: Iterable[int]) -> Script:
     read = {*wanted, *(register for _, _, *pair in tape.words for register in pair)}
     read.update(end for site in tape.sites for end in site[:2])
     loads = [load for load in stage.loads if load[0] in read]
-    return Script(tape.offsets, tape.words, split, tape.registers, tape.constants, loads, tape.sites)
+    ids = [(register, row, cell) for (row, cell), register in tape.ids.items()]
+    return Script(tape.offsets, tape.words, split, tape.registers, tape.constants, loads, tape.sites, ids)

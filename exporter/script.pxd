@@ -8,12 +8,18 @@ cdef long long BUCKET_NS
 cdef long long MOST
 cdef long long MOST_LOADED
 cdef long long HALF
+cdef long long MISSING
+cdef unsigned long long ODD
+cdef unsigned long long MASK
+cdef Py_ssize_t ENTRY
+cdef Py_ssize_t ENTRIES
+cdef Py_ssize_t MOST_CLOCKS
 
 @cython.final
 cdef class Site:
     cdef readonly long long low, high
-    cdef readonly tuple clocks
-    cdef public long long version, bucket, low_ns, high_ns
+    cdef readonly long long[::1] clocks
+    cdef readonly Py_ssize_t count
 
 @cython.final
 cdef class Script:
@@ -22,7 +28,7 @@ cdef class Script:
     cdef long long[::1] word_cells, register_cells, loads
     cdef long long *words
     cdef long long *registers
-    cdef Py_ssize_t split, length, loaded
+    cdef Py_ssize_t split, length, loaded, all_loaded
 
     @cython.locals(load=size_t, value="long long")
     cpdef bint begin(self, long long[::1] cells, long long[::1] places, bint observing) except -1
@@ -32,9 +38,18 @@ cdef class Script:
                    words="long long *", registers="long long *")
     cdef bint play(self, Py_ssize_t first, Py_ssize_t last, bint observing) except -1
     cdef bint small(self, long long one, long long other)
-    @cython.locals(bucket="long long")
+    @cython.locals(bucket="long long", at=Py_ssize_t, known="long long[::1]")
     cdef bint along(self, Site site, long long time_ns) except -1
-    @cython.locals(bucket="long long", high="long long", low="long long")
+    @cython.locals(bucket="long long", high="long long", low="long long", at=Py_ssize_t, known="long long[::1]",
+                   held=bint)
     cdef int observe(self, Site site, long long time_ns) except -1
-    @cython.locals(bucket="long long")
+    @cython.locals(bucket="long long", at=Py_ssize_t, known="long long[::1]")
     cdef int tell(self, Site site, long long low, long long high, long long time_ns) except -1
+    @cython.locals(place=Py_ssize_t)
+    cdef list clocks_of(self, Site site)
+    @cython.locals(mixed="unsigned long long", place=Py_ssize_t)
+    cdef Py_ssize_t entry(self, Site site, long long bucket) except -1
+    @cython.locals(place=Py_ssize_t)
+    cdef bint holds(self, long long[::1] known, Py_ssize_t at, Site site, long long bucket) except -1
+    @cython.locals(place=Py_ssize_t)
+    cdef int note(self, long long[::1] known, Py_ssize_t at, Site site, long long bucket) except -1

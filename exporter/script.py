@@ -12,28 +12,28 @@ from array import array
 from collections.abc import Sequence
 from typing import Final
 
-from exporter.align import BUCKET_NS, Observation, Offsets
+from exporter.align import BUCKET_NS, ENTRIES, ENTRY, MOST_CLOCKS, Observation, Offsets
 from exporter.decode import words as pointers
-from exporter.recording import ALONG, OBSERVE
+from exporter.record import MISSING
+from exporter.recording import ALONG, NOT_EQUAL, OBSERVE
 
 MOST: Final = 2**62
 """What is in a register is smaller than this, so that a sum of two is a number of 64 bits."""
 MOST_LOADED: Final = 2**61
 HALF: Final = 2**30
+ODD: Final = 0x9E3779B97F4A7C15
+MASK: Final = 0xFFFFFFFFFFFFFFFF
 
 
 class Site:
-    """Where a script speaks with `Offsets`: between which clocks, and what was found last."""
+    """Where a script speaks with `Offsets`: the registers of the ends of a bound, and of the clocks it is about."""
 
     def __init__(self, low: int, high: int, clocks: tuple[int, ...]) -> None:
         self.low = low
         self.high = high
-        """Registers of the ends of a bound, -1 for an end that is not known."""
-        self.clocks = clocks
-        self.version = -1
-        self.bucket = 0
-        self.low_ns = 0
-        self.high_ns = 0
+        """-1 for an end that is not known."""
+        self.clocks = memoryview(array("q", clocks))
+        self.count = len(clocks)
 
 
 class Script:
@@ -42,13 +42,17 @@ class Script:
     def __init__(
         self, offsets: Offsets, words: Sequence[tuple[int, int, int, int]], split: int, registers: int,
         constants: dict[int, int], loads: Sequence[tuple[int, int, int]], sites: Sequence[tuple[int, ...]],
+        ids: Sequence[tuple[int, int, int]] = (),
     ) -> None:  # fmt: skip
-        """`loads`: register, row, cell. `split`: how many operations the first part has. Sites: low, high, clocks."""
+        """`loads`: register, row, cell; `ids` likewise, which are not reckoned with.
+
+        `split`: how many operations the first part has. `sites`: registers of low, high and clocks.
+        """
         self.offsets = offsets
         self.sites = [Site(low, high, tuple(clocks)) for low, high, *clocks in sites]
         self.word_cells = memoryview(array("q", [cell for word in words for cell in word]) or array("q", [0]))
         self.words = pointers.cells(self.word_cells)
-        self.loads = memoryview(array("q", [cell for load in loads for cell in load]) or array("q", [0]))
+        self.loads = memoryview(array("q", [cell for load in (*loads, *ids) for cell in load]) or array("q", [0]))
         self.register_cells = memoryview(array("q", [0]) * max(1, registers))
         self.registers = pointers.cells(self.register_cells)
         for value, register in constants.items():
@@ -56,18 +60,22 @@ class Script:
         self.split = split
         self.length = len(words)
         self.loaded = len(loads)
-        self._check(words, loads)
+        self.all_loaded = len(loads) + len(ids)
+        self._check(words, [*loads, *ids])
 
     def _check(self, words: Sequence[tuple[int, int, int, int]], loads: Sequence[tuple[int, int, int]]) -> None:
         """Raise IndexError where an operation is about a register or a site that there is not."""
         sites, registers = range(len(self.sites)), range(len(self.register_cells))
         for code, into, one, other in words:
-            if into not in (sites if code in (ALONG, OBSERVE) else registers):
+            if code not in range(NOT_EQUAL + 1) or into not in (sites if code in (ALONG, OBSERVE) else registers):
                 raise IndexError(f"operation {code} into {into}")
             if one not in registers or other not in registers or (code == OBSERVE and self.sites[into].high < 0):
                 raise IndexError(f"operation {code} of {one} and {other}")
         spoken = [register for register, _, _ in loads]
         spoken += [end for site in self.sites for end in (site.low, site.high) if end != -1]
+        spoken += [clock for site in self.sites for clock in site.clocks]
+        if any(not 2 <= site.count <= MOST_CLOCKS for site in self.sites):
+            raise IndexError(f"sites of {[site.count for site in self.sites]} clocks")
         if any(register not in registers for register in spoken) or not 0 <= self.split <= self.length:
             raise IndexError(f"registers {spoken}, split {self.split}")
 
@@ -78,6 +86,8 @@ class Script:
             if value >= MOST_LOADED or value <= -MOST_LOADED:
                 return False
             self.registers[self.loads[load]] = value
+        for load in range(3 * self.loaded, 3 * self.all_loaded, 3):
+            self.registers[self.loads[load]] = cells[places[self.loads[load + 1]] + self.loads[load + 2]]
         return self.play(0, self.split, observing)
 
     def go_on(self) -> bool:
@@ -156,34 +166,66 @@ class Script:
 
     def along(self, site: Site, time_ns: int) -> bool:
         """Ask for a bound, which is the same throughout a bucket of time until something new is observed."""
-        bucket = time_ns // BUCKET_NS
-        if site.version != self.offsets.version or site.bucket != bucket:
-            site.version = -1
-            bound = self.offsets.along(site.clocks, time_ns)
-            if (bound.low is None) != (site.low < 0) or (bound.high is None) != (site.high < 0):
-                return False
-            site.low_ns, site.high_ns = bound.low or 0, bound.high or 0
-            site.bucket, site.version = bucket, self.offsets.version
+        bucket, known = time_ns // BUCKET_NS, self.offsets.asked.cells
+        at = self.entry(site, bucket)
+        if not self.holds(known, at, site, bucket):
+            bound = self.offsets.along(self.clocks_of(site), time_ns)
+            self.note(known, at, site, bucket)
+            known[at + 2] = MISSING if bound.low is None else bound.low
+            known[at + 3] = MISSING if bound.high is None else bound.high
+        if (known[at + 2] == MISSING) != (site.low < 0) or (known[at + 3] == MISSING) != (site.high < 0):
+            return False
         if site.low >= 0:
-            self.registers[site.low] = site.low_ns
+            self.registers[site.low] = known[at + 2]
         if site.high >= 0:
-            self.registers[site.high] = site.high_ns
+            self.registers[site.high] = known[at + 3]
         return True
 
     def observe(self, site: Site, time_ns: int) -> None:
         """Tell of a pair of clocks, unless as much is known already."""
-        bucket, high = time_ns // BUCKET_NS, self.registers[site.high]
+        bucket, high, known = time_ns // BUCKET_NS, self.registers[site.high], self.offsets.told.cells
         low = self.registers[site.low] if site.low >= 0 else 0
-        known = site.version == self.offsets.version and site.bucket == bucket
-        if not known or high < site.high_ns or (site.low >= 0 and low > site.low_ns):
+        at = self.entry(site, bucket)
+        held = self.holds(known, at, site, bucket)
+        if not held or high < known[at + 3] or (site.low >= 0 and low > known[at + 2]):
             self.tell(site, low, high, time_ns)
 
     def tell(self, site: Site, low: int, high: int, time_ns: int) -> None:
         """Tell of a pair of clocks, and note what is known then."""
-        bucket = time_ns // BUCKET_NS
-        outer, inner = site.clocks
+        bucket, (outer, inner) = time_ns // BUCKET_NS, self.clocks_of(site)
         self.offsets.observe(Observation(outer, inner, low if site.low >= 0 else None, high, time_ns))
         bound = self.offsets.pairs.get((outer, inner), {}).get(bucket)
         if bound is not None and bound.high is not None:
-            site.low_ns = -MOST if bound.low is None else bound.low
-            site.high_ns, site.bucket, site.version = bound.high, bucket, self.offsets.version
+            known, at = self.offsets.told.cells, self.entry(site, bucket)
+            self.note(known, at, site, bucket)
+            known[at + 2] = -MOST if bound.low is None else bound.low
+            known[at + 3] = bound.high
+
+    # What was found last.
+
+    def clocks_of(self, site: Site) -> list[int]:
+        """The clocks that a site is about, in the request that is being played."""
+        return [self.register_cells[site.clocks[place]] for place in range(site.count)]
+
+    def entry(self, site: Site, bucket: int) -> int:
+        """Where the entry of these clocks and this time would be."""
+        mixed = bucket & MASK
+        for place in range(site.count):
+            mixed = (mixed ^ (self.register_cells[site.clocks[place]] & MASK)) * ODD & MASK
+            mixed ^= mixed >> 29
+        return (mixed & (ENTRIES - 1)) * ENTRY
+
+    def holds(self, known: memoryview, at: int, site: Site, bucket: int) -> bool:
+        """Whether an entry is of these clocks and this time, and still holds."""
+        if known[at] != self.offsets.version or known[at + 1] != bucket * (MOST_CLOCKS + 1) + site.count:
+            return False
+        for place in range(site.count):
+            if known[at + 4 + place] != self.register_cells[site.clocks[place]]:
+                return False
+        return True
+
+    def note(self, known: memoryview, at: int, site: Site, bucket: int) -> None:
+        """Have an entry be of these clocks and this time, as of now."""
+        known[at], known[at + 1] = self.offsets.version, bucket * (MOST_CLOCKS + 1) + site.count
+        for place in range(site.count):
+            known[at + 4 + place] = self.register_cells[site.clocks[place]]

@@ -41,7 +41,7 @@ cdef long long OUTCOME_CANCELLED
 cdef long long SECOND
 cdef long long LONGEST
 cdef long long MISSING_CELL
-cdef long long PATTERNS
+cdef long long VERDICTS
 cdef long long MOST_WEIGHT
 cdef Moment NOWHERE
 cdef long long[::1] START

@@ -33,6 +33,7 @@ from exporter.pattern import (
     GOOD,
     GOOD_OUTPUT,
     MOST_PATTERNS,
+    MOST_VERDICTS,
     NEITHER,
     NEWEST_IDS,
     OUTPUTS,
@@ -143,7 +144,7 @@ SECOND: Final = SECOND_NS
 LONGEST: Final = LIMIT_NS
 MISSING_CELL: Final = MISSING
 MOST: Final = (1 << 63) - 1
-PATTERNS: Final = MOST_PATTERNS
+VERDICTS: Final = MOST_VERDICTS
 NOWHERE: Final = Moment()
 START: Final = zeros(1)
 """Where the only sheet begins."""
@@ -373,6 +374,8 @@ class Tally:
 
     def _retire(self, selection: Selection) -> None:
         """Count by another selection from now on."""
+        if selection in self.retired:  # two of its groups have become full at once
+            return
         selection.ended_ns = self.now_ns
         selection.panels.clear()
         self.retired.append(selection)
@@ -751,7 +754,7 @@ class Tally:
             moment.add(group.number, 2 * verdict, weight)
             moment.add_product(group.number, 2 * verdict + 1, output, weight)
             if group.budgeted:
-                group.pending.add(ended_ns // SECOND * PATTERNS + verdict, weight)
+                group.pending.add(ended_ns // SECOND * VERDICTS + verdict, weight)
                 if group.pending.count > MAX_PENDING:
                     self._settle_budgets()
 

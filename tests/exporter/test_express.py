@@ -2,6 +2,7 @@ import heapq
 from array import array
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -134,7 +135,7 @@ def test_kinds_of_spans_that_do_not_come_any_more_are_forgotten() -> None:
     of = Live(grace_ms=2_000)
     for each in range(30):
         at = 1_000 * each
-        gateway = envoy(at, at + 900, resource={"host.name": f"pod-{each}"})
+        gateway = envoy(at, at + 900, status=201 + each)
         of.feed(gateway, vllm(at + 10, at + 800, ttft=5, output=3, parent=gateway), at=at + 900)
         of.tick(at + 950)
     express = of.pipeline.express
@@ -171,19 +172,50 @@ def test_who_waits_to_be_counted_keeps_the_series_in_which_it_will_be() -> None:
     assert scrape.total("inference_completions_total", boundary="model", model="often") == 4_500
 
 
-def test_requests_by_other_senders_are_counted_by_the_same_plans() -> None:
-    of = Live()
+def alternate(of: Live, **either: tuple[Any, Any]) -> None:
+    """A dozen requests of gateways that differ in one thing."""
     for each in range(12):
         at = 1_000 * each
-        gateway = envoy(at, at + 900, resource={"host.name": f"pod-{each % 2}"})
+        gateway = envoy(at, at + 900, **{name: values[each % 2] for name, values in either.items()})
         of.feed(gateway, vllm(at + 10, at + 800, ttft=5, output=3, parent=gateway), at=at + 900)
         of.tick(at + 950)
     of.tick(99_000)
-    express = of.pipeline.express
-    one, other = (act for shape in express.shapes.values() for act in shape.acts if act.boundaries)
+    assert of.boundary("end_to_end")["outcomes"]["ok"] == 12
+
+
+def test_requests_of_other_hosts_have_the_same_shape() -> None:
+    of = Live()
+    alternate(of, resource=({"host.name": "one"}, {"host.name": "other"}))
+    (shape,) = of.pipeline.express.shapes.values()
+    assert shape.misses == 2
+
+
+def test_requests_of_other_shapes_are_counted_by_the_same_plans_if_that_makes_no_difference() -> None:
+    of = Live()
+    alternate(of, status=(200, 201))
+    shapes = of.pipeline.express.shapes.values()
+    one, other = (act for shape in shapes for act in shape.acts if act.boundaries)
     assert one.plans is other.plans
     assert len(one.plans) == 1
-    assert of.boundary("end_to_end")["outcomes"]["ok"] == 12
+
+
+def test_who_waits_when_plans_become_void_is_counted_by_new_ones() -> None:
+    of = Live(slo("completion model 95 2s 5m"))
+    alike(of, 10, seed=3)
+    of.pipeline.express.flush(ns(10_000))
+    gateway = envoy(10_000, 10_900)
+    of.feed(gateway, vllm(10_010, 10_060, ttft=5, output=50, parent=gateway), at=10_950)
+    of.pipeline.seal_all(ns(20_000))
+    tally = of.pipeline._tally  # `tally` would have it counted
+    (old,) = tally.selections.values()
+    tally._retire(old)
+    tally._retire(old)
+    tally._plan_anew()
+    of.tick(21_000)
+    (new,) = tally.selections.values()
+    assert tally.retired == [old]
+    assert [sum(group.count for group in each.groups) for each in (old, new)] == [1, 1], "patterns"
+    assert of.report()["slos"]["chat"]["good"] == 11
 
 
 def test_requests_are_counted_in_steps_and_those_that_come_meanwhile_once() -> None:

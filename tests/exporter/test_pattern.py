@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import pattern, record
+from exporter.account import Cells
 from exporter.config import Settings
-from exporter.judge import compare, in_schedule, is_sample, judge, outermost, value_of
+from exporter.judge import Judgement, compare, in_schedule, is_sample, judge, outermost, value_of
 from exporter.measure import Interval, Measured, Request
 from exporter.recognise import Strings
 from exporter.record import MISSING, WEIGHT_ONE
@@ -187,3 +188,21 @@ def request(ns: int) -> Request:
 
 def first_group(of: Tally) -> pattern.Group:
     return of.plan({"model": "m", "class": "default"}, ("end_to_end",)).panel.groups[0]
+
+
+def test_verdicts_beyond_those_of_a_full_group_stay_in_their_second() -> None:
+    objective = Objective(
+        name="all", metric="completion", boundary="model", percentile=Fraction(95), threshold_ns=S, window_ns=HOUR,
+        per_request=True,
+    )  # fmt: skip
+    slos = [SLO(name=f"s{place}", objectives=(objective,), schedule=None, policies=Policies()) for place in range(15)]
+    judged_at = {slo.name: "model" for slo in slos}
+    (group,) = pattern.Selection(slos, judged_at, iter(range(99)).__next__, pattern.Kinds(Cells())).groups
+    last = pattern.MOST_PATTERNS + 9
+    for verdict in range(last + 1):
+        group.code[0] = verdict
+        group.learn(tuple(Judgement(bool(verdict >> place & 1), (), "", ()) for place in range(15)))
+    group.pending.add(7 * pattern.MOST_VERDICTS + last, WEIGHT_ONE)
+    counted = {slo: (second, good, bad) for slo, second, good, bad in group.settle_budgets()}
+    one = (7, WEIGHT_ONE, 0), (7, 0, WEIGHT_ONE)
+    assert counted == {f"s{place}": one[0] if last >> place & 1 else one[1] for place in range(15)}

@@ -3,7 +3,7 @@ from array import array
 import pytest
 
 from exporter.align import BUCKET_NS, Bound, Observation, Offsets
-from exporter.recording import ADD, OBSERVE, Num, Tape
+from exporter.recording import ADD, OBSERVE, Num, Tape, Text
 from exporter.script import Script
 
 pytestmark = pytest.mark.both_builds
@@ -45,6 +45,24 @@ def test_bounds_of_clocks_are_asked_for_anew_when_they_change() -> None:
     assert (script.value(low), script.value(high)) == (-40, 60)
 
 
+def test_bounds_are_those_of_the_clocks_of_each_request() -> None:
+    offsets = observed(-50, 90)
+    offsets.observe(Observation(OUTER, INNER + 1, -7, 7, NOW))
+    tape = Tape(offsets)
+    time, clock = tape.number(NOW), Text(INNER)
+    clock.row, clock.cell = 0, 1
+    low = tape.along((OUTER, clock), time).low
+    assert isinstance(low, Num)
+    script = Script(
+        offsets, tape.words, len(tape.words), tape.registers, tape.constants, [(time.register, 0, 0)], tape.sites,
+        [(register, row, cell) for (row, cell), register in tape.ids.items()],
+    )  # fmt: skip
+    for inner, bound in [(INNER, -50), (INNER + 1, -7), (INNER, -50)]:
+        assert play(script, NOW, inner)
+        assert script.value(low.register) == bound
+    assert not play(script, NOW, INNER + 2), "nothing is known of that one"
+
+
 def test_a_bound_that_is_not_there_any_more_fails_the_script() -> None:
     offsets = observed(-50, 90)
     tape = Tape(offsets)
@@ -82,8 +100,9 @@ def test_nothing_is_told_where_that_is_not_wanted() -> None:
         ([(ADD, 0, 0, -1)], [], 1, "operation 0 of 0 and -1"),
         ([(OBSERVE, 1, 0, 0)], [], 1, "operation 5 into 1"),
         ([(OBSERVE, 0, 0, 0)], [], 1, "operation 5 of 0 and 0"),
-        ([], [(7, 0, 0)], 0, "registers .7., split 0"),
-        ([], [(-1, 0, 0)], 0, "registers .-1."),
+        ([(12, 0, 0, 0)], [], 1, "operation 12"),
+        ([], [(7, 0, 0)], 0, "registers .7, 0, 1., split 0"),
+        ([], [(-1, 0, 0)], 0, "registers .-1, 0, 1."),
         ([], [], 1, "split 1"),
     ],
 )
@@ -91,4 +110,10 @@ def test_a_script_about_registers_that_there_are_not_is_refused(
     words: list[tuple[int, int, int, int]], loads: list[tuple[int, int, int]], split: int, message: str
 ) -> None:
     with pytest.raises(IndexError, match=message):
-        Script(Offsets(), words, split, 2, {}, loads, [(-1, -1, OUTER, INNER)])
+        Script(Offsets(), words, split, 2, {}, loads, [(-1, -1, 0, 1)])
+
+
+@pytest.mark.parametrize("clocks", [(0,), (0, 1, 0, 1, 0), (0, 2), (0, -1)])
+def test_a_script_about_clocks_that_it_cannot_know_is_refused(clocks: tuple[int, ...]) -> None:
+    with pytest.raises(IndexError):
+        Script(Offsets(), [], 0, 2, {}, [], [(-1, -1, *clocks)])

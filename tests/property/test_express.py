@@ -26,12 +26,18 @@ SLOS, _ = slos(
     slo("ttft model 50 100ms 1m", "completion model 90 1s 5m", name="inner", spec="selector: {model: small}"),
 )
 GPU = {"host.name": "gpu"}
-TWO_CLOCKS = {1, 6}
+TWO_CLOCKS = {1, 6, 12, 13}
 """Shapes with a span of another host."""
 
 
+def host(rng: Random, role: str, count: int) -> tuple[float, dict[str, str]]:
+    """One of some hosts of a role: how far its clock is ahead, in milliseconds, and its resource."""
+    number = rng.randrange(count)
+    return 37.5 * number - 60, {"host.name": f"{role}-{number}"}
+
+
 def request(rng: Random, shape: int, at: float) -> list[Sent]:
-    """The spans of one request, or of some in one trace, of one of a dozen shapes."""
+    """The spans of one request, or of some in one trace, of one of some shapes."""
     length = rng.uniform(1, 4_000)
     gateway = envoy(at, at + length, status=rng.choice((200, 200, 200, 429, 503)), flags=rng.choice(("-", "-", "DC")))
 
@@ -59,6 +65,18 @@ def request(rng: Random, shape: int, at: float) -> list[Sent]:
     def within(around: Sent) -> list[Sent]:
         return [around, gateway, engine(around)]
 
+    def apart(parent: Sent | None) -> list[Sent]:
+        ahead, resource = host(rng, "gateway", 4)
+        one = envoy(at + ahead, at + ahead + length, parent=parent, resource=resource)
+        ahead, resource = host(rng, "gpu", 5)
+        start, end = at + ahead + length * rng.uniform(0, 0.3), at + ahead + length * rng.uniform(0.4, 1)
+        return [one, vllm(start, end, ttft=(end - start) / 3, output=9, parent=one, resource=resource)]
+
+    def put_apart() -> list[Sent]:
+        ahead, resource = host(rng, "worker", 3)
+        put = span("put", scope="broker", kind="producer", start=at - 9 + ahead, end=at - 8 + ahead, resource=resource)
+        return [put, *apart(put)]
+
     made: list[Callable[[], list[Sent]]] = [
         lambda: [gateway, engine(gateway)],
         lambda: [gateway, engine(gateway, resource=GPU)],
@@ -72,6 +90,8 @@ def request(rng: Random, shape: int, at: float) -> list[Sent]:
         lambda: [gateway, envoy(at, at + length, path="/v1/models", trace=gateway.message.trace_id)],
         beside,
         lambda: [gateway, gateway, engine(gateway)],
+        lambda: apart(None),
+        put_apart,
     ]
     return made[shape]()
 
@@ -121,7 +141,7 @@ def traffic(rng: Random, shapes: set[int]) -> list[tuple[float, list[Sent]]]:
     return [(-59_000, [first, vllm(-59_900, -59_100, parent=first)]), *batches(rng, sent)]
 
 
-SHAPES = st.sets(st.integers(0, 11), min_size=1, max_size=4)
+SHAPES = st.sets(st.integers(0, 13), min_size=1, max_size=4)
 
 
 @settings(max_examples=20)
@@ -141,6 +161,18 @@ def test_the_short_way_counts_as_the_general_way_does(
     assert text_of(short, now_ns) == text_of(general, now_ns)
     assert short.fates == general.fates
     assert (short.open, short.stored) == (general.open, general.stored)
+
+
+@pytest.mark.parametrize("mode", ["report", "adjust"])
+@pytest.mark.parametrize("seed", range(3))
+def test_one_shape_holds_for_all_hosts_whatever_their_clocks(seed: int, mode: Any) -> None:
+    rng = Random(seed)
+    sent = [each for at in range(0, 240_000, 400) for each in request(rng, 12 + at // 400 % 2, at)]
+    bodies, made = batches(rng, sent), Settings(align=Align(mode=mode), windows=Windows(delay_ns=0))
+    short, general = (fed(bodies, made, short=way, replay=True) for way in (True, False))
+    assert short.report() == general.report()
+    misses = sum(shape.misses for shape in short.express.shapes.values())
+    assert 0 < misses < 600 / 3, "of 600 requests of 20 and 60 combinations of hosts"
 
 
 @settings(max_examples=10)
