@@ -1,10 +1,11 @@
 """The short way from spans to counts, for requests like those that came before.
 
 Most requests of a service look alike: the same spans by the same emitters, hanging together in the same way, and only
-ids, times and token counts differ. Those wait here, in flat arrays; when a request is whole, its *shape* (which kinds
-of spans there are, and which ids are the same) leads to an `Act`, the tape of what joining and measuring did with an
-earlier one, which is played for its numbers (`exporter.script`). The rules are not here: they are in `exporter.tree`
-and `exporter.measure`, which every new shape goes through twice before it has an act (`exporter.rehearse`).
+ids, hosts, times and token counts differ. Those wait here, in flat arrays; when a request is whole, its *shape* (which
+kinds of spans there are, and which ids, clocks and resources are the same) leads to an `Act`, the tape of what joining
+and measuring did with an earlier one, which is played for its numbers (`exporter.script`). The rules are not here: they
+are in `exporter.tree` and `exporter.measure`, which every new shape goes through twice before it has an act
+(`exporter.rehearse`).
 
 What is unusual goes the general way, through `exporter.join`: spans with links, traces that share a request id, jobs
 that are still in a queue, several requests in one trace, log records, shapes that were not seen before, numbers for
@@ -212,7 +213,7 @@ class Express:
         self.kind_of = memoryview(array("q", bytes(8 * 4 * MOST_KINDS)))
         self.shapes: dict[int, Shape] = {}
         self.plans: dict[tuple[object, ...], dict[int, Planned]] = {}
-        """Those of acts that are alike: requests from other senders are counted together."""
+        """Those of acts that are alike: requests of different shapes are counted together."""
         self.sheets = memoryview(array("q", bytes(8 * TOGETHER)))
         """Of requests that wait to be counted, one after the other."""
         self.starts = memoryview(array("q", bytes(8 * TOGETHER)))
