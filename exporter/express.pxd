@@ -77,6 +77,7 @@ cdef class Express:
     cdef Py_ssize_t gathered, taken
     cdef long long[::1] sheets, starts, befores, traffic, some, some_traffic
     cdef Py_ssize_t uncounted, written, counted
+    cdef bint draining
     cdef list awaited
     cdef public list odd, lessons
     cdef public long long stamp

@@ -51,14 +51,14 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
-TOGETHER: Final = 2048
-"""Requests that are counted at once, those that are counted alike one value after the other. Those who read call
-`flush` first."""
-BY_ONE_PLAN: Final = 256
-"""Of these. All their rows may be judged as none was before, and a selection that has become full must have room."""
-ENOUGH: Final = 1024
+TOGETHER: Final = 1024
+"""Requests that wait to be counted together, those that are counted alike one value after the other. Then, for each
+that comes, two are counted, until none waits: nobody is held up for long. Those who read call `flush` first."""
+ENOUGH: Final = 512
 ALIKE: Final = 16
-"""So many are counted at once where, on average, so many are alike: they stay in nearer caches."""
+"""So many wait where, on average, so many are alike: they stay in nearer caches."""
+BY_ONE_PLAN: Final = 256
+"""All their rows may be judged as none was before, and a selection that has become full must have room for them."""
 TOUCHED: Final = 64
 """Rows that are received in one go, likewise."""
 GATHERED: Final = 32
@@ -216,12 +216,12 @@ class Express:
         """Those of acts that are alike: requests of different shapes are counted together."""
         self.sheets = memoryview(array("q", bytes(8 * TOGETHER)))
         """Of requests that wait to be counted, one after the other."""
-        self.starts = memoryview(array("q", bytes(8 * TOGETHER)))
-        self.befores = memoryview(array("q", bytes(8 * TOGETHER)))
-        self.traffic = memoryview(array("q", bytes(8 * TOGETHER)))
+        self.starts = memoryview(array("q", bytes(16 * TOGETHER)))
+        self.befores = memoryview(array("q", bytes(16 * TOGETHER)))
+        self.traffic = memoryview(array("q", bytes(16 * TOGETHER)))
         """By request: where its sheet begins, who comes before it, where it was announced."""
-        self.some = memoryview(array("q", bytes(8 * TOGETHER)))
-        self.some_traffic = memoryview(array("q", bytes(8 * TOGETHER)))
+        self.some = memoryview(array("q", bytes(16 * TOGETHER)))
+        self.some_traffic = memoryview(array("q", bytes(16 * TOGETHER)))
         """Of those that are counted together."""
         self.dues = memoryview(array("q", bytes(16 * GATHERED)))
         self.gathered = self.taken = 0
@@ -235,6 +235,7 @@ class Express:
         """By whom some wait to be counted."""
         self.counted = 0
         """So many of these have been."""
+        self.draining = False
         self.places = memoryview(array("q", bytes(8 * 8)))
         self.look = memoryview(array("q", bytes(8 * (8 * 2 + 1))))
         self.looked = 0
@@ -895,11 +896,13 @@ class Express:
         planned.last = number
         planned.waiting += 1
         if number + 1 == TOGETHER or (number + 1 == ENOUGH and ALIKE * len(self.awaited) <= ENOUGH):
-            self.flush(now)
+            self.draining = True
+        if self.draining:
+            self.flush_some(now, 2)
 
     def flush(self, now: int) -> None:
         """Count those that wait."""
-        while self.flush_some(now, TOGETHER):
+        while self.flush_some(now, 2 * TOGETHER):
             pass
 
     def flush_some(self, now: int, most: int) -> bool:
@@ -916,6 +919,7 @@ class Express:
             return True
         self.awaited = []
         self.counted = self.uncounted = self.written = 0
+        self.draining = False
         return False
 
     def touch_series(self, far: int, nearer: int) -> None:
