@@ -75,9 +75,9 @@ cdef class Express:
     cdef readonly dict shapes, plans
     cdef long long[::1] dues
     cdef Py_ssize_t gathered, taken
-    cdef long long[::1] sheets, starts, befores, traffic, some, some_traffic
-    cdef Py_ssize_t uncounted, written, counted
-    cdef bint draining
+    cdef long long[::1] sheets, befores, traffic, some, some_traffic
+    cdef Py_ssize_t sheet_size, free_number, counted
+    cdef readonly Py_ssize_t uncounted
     cdef list awaited
     cdef public list odd, lessons
     cdef public long long stamp
@@ -164,11 +164,11 @@ cdef class Express:
     @cython.locals(planned=Planned, number=Py_ssize_t)
     cdef int count(self, Py_ssize_t slot, Act act, long long now) except -1
     cpdef int flush(self, long long now) except -1
-    @cython.locals(count=Py_ssize_t, act=Act, planned=Planned)
+    @cython.locals(act=Act, planned=Planned)
     cpdef bint flush_some(self, long long now, Py_ssize_t most) except -1
     @cython.locals(planned=Planned)
     cdef int touch_series(self, Py_ssize_t far, Py_ssize_t nearer) except -1
-    @cython.locals(count=Py_ssize_t, number=Py_ssize_t, index=Py_ssize_t, first=Py_ssize_t)
+    @cython.locals(count=Py_ssize_t, number=Py_ssize_t, before=Py_ssize_t, index=Py_ssize_t, first=Py_ssize_t)
     cdef int count_some(self, Act act, Planned planned, long long now) except -1
     cpdef int earn(self, long long credit) except -1
     @cython.locals(to="long long *", registers="long long *", stores="long long *", index=size_t)

@@ -51,9 +51,10 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
-TOGETHER: Final = 1024
-"""Requests that wait to be counted together, those that are counted alike one value after the other. Then, for each
-that comes, two are counted, until none waits: nobody is held up for long. Those who read call `flush` first."""
+TOGETHER: Final = 2048
+"""So many requests wait to be counted together, those that are counted alike one value after the other. From then on
+those that wait longest, and all that are alike with them, are counted as others come: nobody is held up for long. Those
+who read call `flush` first."""
 ENOUGH: Final = 512
 ALIKE: Final = 16
 """So many wait where, on average, so many are alike: they stay in nearer caches."""
@@ -214,15 +215,17 @@ class Express:
         self.shapes: dict[int, Shape] = {}
         self.plans: dict[tuple[object, ...], dict[int, Planned]] = {}
         """Those of acts that are alike: requests of different shapes are counted together."""
-        self.sheets = memoryview(array("q", bytes(8 * TOGETHER)))
-        """Of requests that wait to be counted, one after the other."""
-        self.starts = memoryview(array("q", bytes(16 * TOGETHER)))
-        self.befores = memoryview(array("q", bytes(16 * TOGETHER)))
-        self.traffic = memoryview(array("q", bytes(16 * TOGETHER)))
-        """By request: where its sheet begins, who comes before it, where it was announced."""
-        self.some = memoryview(array("q", bytes(16 * TOGETHER)))
-        self.some_traffic = memoryview(array("q", bytes(16 * TOGETHER)))
-        """Of those that are counted together."""
+        self.sheet_size = 0
+        self.sheets = memoryview(array("q", [0]))
+        """Of requests that wait to be counted: a sheet of `sheet_size` cells for each of their numbers."""
+        self.befores = memoryview(array("q", range(-1, TOGETHER - 1)))
+        self.traffic = memoryview(array("q", bytes(8 * TOGETHER)))
+        """By number: who comes before it, where it was announced."""
+        self.free_number = TOGETHER - 1
+        """A number that nobody has; each leads to another."""
+        self.some = memoryview(array("q", bytes(8 * TOGETHER)))
+        self.some_traffic = memoryview(array("q", bytes(8 * TOGETHER)))
+        """Of those that are counted together: where their sheets begin, where they were announced."""
         self.dues = memoryview(array("q", bytes(16 * GATHERED)))
         self.gathered = self.taken = 0
         """Who is looked at next: when that is due, and the slot. So many there were, and were taken."""
@@ -230,12 +233,10 @@ class Express:
         self.measured = self.to_measure = 0
         """Who is measured next. So many of these there were, and have been."""
         self.uncounted = 0
-        self.written = 0
         self.awaited: list[tuple[Act, Planned]] = []
-        """By whom some wait to be counted."""
+        """By whom some wait to be counted, those first that have waited longest."""
         self.counted = 0
         """So many of these have been."""
-        self.draining = False
         self.places = memoryview(array("q", bytes(8 * 8)))
         self.look = memoryview(array("q", bytes(8 * (8 * 2 + 1))))
         self.looked = 0
@@ -881,46 +882,43 @@ class Express:
     def count(self, slot: int, act: Act, now: int) -> None:
         """Have a request counted, together with others."""
         self.earn(1)
-        while self.written + act.size > len(self.sheets):
-            self.sheets = grown(self.sheets)
+        if act.size > self.sheet_size:
+            self.flush(now)
+            self.sheet_size = act.size
+            self.sheets = memoryview(array("q", bytes(8 * TOGETHER * self.sheet_size)))
         planned = self.planned(act)
-        number = self.uncounted
-        self.fill(slot, act, self.sheets, self.written)
-        self.starts[number] = self.written
+        number = self.free_number
+        self.fill(slot, act, self.sheets, self.sheet_size * number)
+        self.free_number = self.befores[number]
         self.traffic[number] = self.slots[16 * slot + 6]
         self.befores[number] = planned.last
-        self.written += act.size
-        self.uncounted += 1
         if planned.waiting == 0:
             self.awaited.append((act, planned))
         planned.last = number
         planned.waiting += 1
-        if number + 1 == TOGETHER or (number + 1 == ENOUGH and ALIKE * len(self.awaited) <= ENOUGH):
-            self.draining = True
-        if self.draining:
-            self.flush_some(now, 2)
+        self.uncounted += 1
+        while self.uncounted == TOGETHER or (
+            self.uncounted >= ENOUGH and ALIKE * (len(self.awaited) - self.counted) <= self.uncounted
+        ):
+            self.flush_some(now, 1)
 
     def flush(self, now: int) -> None:
         """Count those that wait."""
-        while self.flush_some(now, 2 * TOGETHER):
-            pass
+        self.flush_some(now, TOGETHER)
 
     def flush_some(self, now: int, most: int) -> bool:
         """Count `most` of those that wait, or as many more as are alike; whether there are others."""
-        count = len(self.awaited)
-        while self.counted < count and most > 0:
-            if count > NEAR:  # else all of it is near
+        while self.uncounted > 0 and most > 0:
+            if len(self.awaited) - self.counted > NEAR:  # else all of it is near
                 self.touch_series(self.counted + 16, self.counted + 8)
             act, planned = self.awaited[self.counted]
             self.counted += 1
             most -= planned.waiting
             self.count_some(act, planned, now)
-        if self.counted < count:
-            return True
-        self.awaited = []
-        self.counted = self.uncounted = self.written = 0
-        self.draining = False
-        return False
+        if self.counted >= TOGETHER or self.uncounted == 0:
+            del self.awaited[: self.counted]
+            self.counted = 0
+        return self.uncounted > 0
 
     def touch_series(self, far: int, nearer: int) -> None:
         """Bring near where those are counted that come in a moment."""
@@ -929,16 +927,19 @@ class Express:
             self.tally.touch_series(planned.plan)
         if nearer < len(self.awaited):
             planned = self.awaited[nearer][1]
-            self.tally.touch_histograms(planned.plan, self.sheets, self.starts[planned.last])
+            self.tally.touch_histograms(planned.plan, self.sheets, self.sheet_size * planned.last)
 
     def count_some(self, act: Act, planned: Planned, now: int) -> None:
         """Count those that wait for the same, some at a time: a plan may have become void by those before."""
         count, number = planned.waiting, planned.last
         planned.waiting, planned.last = 0, -1
+        self.uncounted -= count
         for index in range(count - 1, -1, -1):
-            self.some[index] = self.starts[number]
+            self.some[index] = self.sheet_size * number
             self.some_traffic[index] = self.traffic[number]
-            number = self.befores[number]
+            before = self.befores[number]
+            self.befores[number], self.free_number = self.free_number, number
+            number = before
         for first in range(0, count, BY_ONE_PLAN):
             if planned.epoch != self.tally.epoch:
                 planned.plan, planned.epoch = self.plan(act, tuple(planned.numbers)), self.tally.epoch

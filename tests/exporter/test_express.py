@@ -1,6 +1,7 @@
 import heapq
 from array import array
 from dataclasses import replace
+from itertools import count, pairwise
 from random import Random
 from typing import Any
 
@@ -237,3 +238,30 @@ def test_requests_are_counted_in_steps_and_those_that_come_meanwhile_once() -> N
         pass
     of.tick(60_000)
     assert of.boundary("model")["outcomes"]["ok"] == 917
+
+
+def test_as_many_wait_as_may_and_as_others_come_those_are_counted_that_wait_longest() -> None:
+    of, waiting, number = Live(), list[int](), count()
+
+    def asked(at: float, requests: int, gateways: bool) -> None:
+        spans = []
+        for _ in range(requests):
+            named = {"gen_ai.response.model": f"model-{next(number) % 90}"}
+            gateway = envoy(at - 900, at) if gateways else None
+            spans.append(vllm(at - 800, at - 10, ttft=9, output=9, attributes=named, parent=gateway))
+            if gateway is not None:
+                spans.append(gateway)
+        of.feed(*spans, at=at)
+
+    for at in range(1_000, 11_000, 1_000):
+        asked(at, 1, gateways=False)
+        of.tick(at + 900)
+    for at in range(20_000, 60_000, 100):
+        asked(at, 9, gateways=22_000 < at < 40_000)  # which have larger sheets
+        waiting.append(of.pipeline.express.uncounted)
+    assert any(later < sooner for sooner, later in pairwise(waiting[:100])), "counted, to make room for larger sheets"
+    assert max(waiting) < 2_048
+    assert min(waiting[-50:]) > 2_048 - 90, "never all that wait are counted, once so many do"
+    of.tick(99_000)
+    assert of.pipeline.express.uncounted == 0
+    assert of.boundary("model")["outcomes"]["ok"] == 10 + 400 * 9
