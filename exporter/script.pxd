@@ -43,8 +43,8 @@ cdef class Script:
     @cython.locals(bucket="long long", high="long long", low="long long", at=Py_ssize_t, known="long long[::1]",
                    held=bint)
     cdef int observe(self, Site site, long long time_ns) except -1
-    @cython.locals(bucket="long long", at=Py_ssize_t, known="long long[::1]")
-    cdef int tell(self, Site site, long long low, long long high, long long time_ns) except -1
+    @cython.locals(bucket="long long", known="long long[::1]")
+    cdef int tell(self, Site site, Py_ssize_t at, long long low, long long high, long long time_ns) except -1
     @cython.locals(place=Py_ssize_t)
     cdef list clocks_of(self, Site site)
     @cython.locals(mixed="unsigned long long", place=Py_ssize_t)

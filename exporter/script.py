@@ -188,15 +188,15 @@ class Script:
         at = self.entry(site, bucket)
         held = self.holds(known, at, site, bucket)
         if not held or high < known[at + 3] or (site.low >= 0 and low > known[at + 2]):
-            self.tell(site, low, high, time_ns)
+            self.tell(site, at, low, high, time_ns)
 
-    def tell(self, site: Site, low: int, high: int, time_ns: int) -> None:
-        """Tell of a pair of clocks, and note what is known then."""
+    def tell(self, site: Site, at: int, low: int, high: int, time_ns: int) -> None:
+        """Tell of a pair of clocks, and note in their entry what is known then."""
         bucket, (outer, inner) = time_ns // BUCKET_NS, self.clocks_of(site)
         self.offsets.observe(Observation(outer, inner, low if site.low >= 0 else None, high, time_ns))
         bound = self.offsets.pairs.get((outer, inner), {}).get(bucket)
         if bound is not None and bound.high is not None:
-            known, at = self.offsets.told.cells, self.entry(site, bucket)
+            known = self.offsets.told.cells
             self.note(known, at, site, bucket)
             known[at + 2] = -MOST if bound.low is None else bound.low
             known[at + 3] = bound.high

@@ -461,8 +461,7 @@ class Totals:
     # Pages.
 
     def _find(self, place: int, page: int) -> int:
-        at = page - self.extents[4 * place + FIRST]
-        return self.directory[self.extents[4 * place + START] + at] if 0 <= at < self.extents[4 * place + LENGTH] else 0
+        return _handle(pointers.ints(self.extents), pointers.ints(self.directory), place, page)
 
     def _make(self, place: int, page: int) -> int:
         """A new page of the narrowest cells."""

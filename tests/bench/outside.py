@@ -204,7 +204,7 @@ def memory(options: Options) -> Iterator[Figure]:
 
     The exporter's clock goes fast, so that an hour takes some minutes.
     """
-    speed, full_s, more_s, per_s = (2, 16, 4, 100) if options.quick else (8, 3_660, 1_800, 3_333)
+    speed, full_s, more_s, per_s = (2, 16, 4, 100) if options.quick else (5, 3_660, 1_800, 3_333)
     mix = Mix(
         per_s * (full_s + more_s), models=models_of(1_000), requests_per_s=per_s, under_way=5 * per_s, grace_ms=10_000,
         epoch_ns=time.time_ns() + 15 * 10**9,
