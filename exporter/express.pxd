@@ -72,7 +72,9 @@ cdef class Express:
     cdef readonly Ranked put_offs
     cdef long long[::1] put_off_slots
     cdef Py_ssize_t measured, to_measure
+    cdef bint leaving
     cdef readonly dict shapes, plans
+    cdef readonly Py_ssize_t planned_so_far, planned_in
     cdef long long[::1] dues
     cdef Py_ssize_t gathered, taken
     cdef long long[::1] sheets, befores, traffic, some, some_traffic
@@ -175,6 +177,8 @@ cdef class Express:
     cdef int fill(self, Py_ssize_t slot, Act act, long long[::1] sheet, Py_ssize_t start) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, planned=Planned)
     cdef Planned planned(self, Act act)
+    @cython.locals(plans=dict)
+    cdef int forget_plans(self) except -1
     cdef Py_ssize_t label(self, Act act, Py_ssize_t index) except? -1
     @cython.locals(index=Py_ssize_t)
     cdef bint fits(self, Act act, Planned planned) except -1

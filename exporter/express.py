@@ -44,7 +44,8 @@ FIXED: Final = tuple(cell for cell in range(2, record.LABELS) if cell not in VAR
 """The others, but for the trace id: together with which cells there are, they make a *kind* of span."""
 MOST_KINDS: Final = 8192
 MOST_SHAPES: Final = 8192
-MOST_PLANS: Final = 16_384
+MOST_PLANS: Final = 65_536
+"""Of all acts together, of about 800 bytes each."""
 MOST_ACTS: Final = 16
 """Of one shape."""
 REHEARSED_AT_ONCE: Final = 8
@@ -215,6 +216,8 @@ class Express:
         self.shapes: dict[int, Shape] = {}
         self.plans: dict[tuple[object, ...], dict[int, Planned]] = {}
         """Those of acts that are alike: requests of different shapes are counted together."""
+        self.planned_so_far, self.planned_in = 0, tally.epoch
+        """How many these are, and for which epoch."""
         self.sheet_size = 0
         self.sheets = memoryview(array("q", [0]))
         """Of requests that wait to be counted: a sheet of `sheet_size` cells for each of their numbers."""
@@ -232,6 +235,8 @@ class Express:
         self.put_off_slots = memoryview(array("q", bytes(8 * GATHERED)))
         self.measured = self.to_measure = 0
         """Who is measured next. So many of these there were, and have been."""
+        self.leaving = False
+        """Logs tell of requests, too: none goes this way any more."""
         self.uncounted = 0
         self.awaited: list[tuple[Act, Planned]] = []
         """By whom some wait to be counted, those first that have waited longest."""
@@ -545,7 +550,8 @@ class Express:
         return key
 
     def hand_over_all(self) -> None:
-        """Give everything to the table."""
+        """Give everything to the table; what was put off is left to whoever has it measured."""
+        self.leaving = True
         while self.first_due() != NEVER:
             slot = self.next_slot()
             if slot >= 0:
@@ -724,7 +730,7 @@ class Express:
         self.put_offs.push(ready, self.cells[place + 1], self.cells[place + 4], slot)
 
     def measure(self, ready: int, start: int, span: int, now: int) -> int:
-        """Count what was put off and comes before these numbers; -1 at the end.
+        """Count what was put off up to these numbers; -1 at the end.
 
         Or a slot, which is left to its caller, that must go the general way.
         """
@@ -739,7 +745,7 @@ class Express:
                 return slot
 
     def gather_put_off(self, ready: int, start: int, span: int) -> None:
-        """Take some out that come before these numbers, and bring near what is known of them."""
+        """Take some out that come no later than these numbers, and bring near what is known of them."""
         self.measured = self.to_measure = 0
         while self.to_measure < GATHERED:
             slot = self.put_offs.pop(ready, start, span)
@@ -755,7 +761,7 @@ class Express:
 
     def measure_slot(self, slot: int, now: int) -> bool:
         """Count what was put off; False, and it stays, where that must be done the general way."""
-        shape = self.shape_of(slot)
+        shape = None if self.leaving else self.shape_of(slot)
         if shape is None:
             return False
         for act in shape.acts:
@@ -785,6 +791,7 @@ class Express:
         """Learn all shapes anew."""
         self.shapes.clear()
         self.plans.clear()
+        self.planned_so_far = 0
 
     def rows_in_order(self, slot: int) -> list[list[int]]:
         """The rows of a trace in the order of a shape."""
@@ -973,12 +980,19 @@ class Express:
             mixed = self.mix(mixed, self.label(act, index))
         planned = act.plans.get(mixed)
         if planned is None or planned.epoch != self.tally.epoch or not self.fits(act, planned):
-            if len(act.plans) >= MOST_PLANS:
-                act.plans.clear()
+            if self.planned_so_far >= MOST_PLANS or self.planned_in != self.tally.epoch:
+                self.forget_plans()
             numbers = tuple([self.label(act, index) for index in range(act.labelled)])
             plan = self.plan(act, numbers)
             planned = act.plans[mixed] = Planned(numbers, plan, self.tally.epoch)
+            self.planned_so_far += 1
         return planned
+
+    def forget_plans(self) -> None:
+        """Look all plans up anew: those of another epoch are void, and there may be no more."""
+        for plans in self.plans.values():
+            plans.clear()
+        self.planned_so_far, self.planned_in = 0, self.tally.epoch
 
     def label(self, act: Act, index: int) -> int:
         """The number of one of the labels."""

@@ -282,6 +282,8 @@ class Pipeline:
             fate = self._record_fate(row, now_ns)
             self.record_fates[fate] += 1
             if fate == "used":
+                if not self._tally.flights.known:  # from here on spans and records are joined in one place
+                    self.express.hand_over_all()
                 self._tell(row, now_ns)
 
     def _record_fate(self, row: Sequence[int], now_ns: int) -> str:

@@ -247,8 +247,8 @@ class Ranked:
         self.set(at, first, second, third, place)
 
     def pop(self, first: int, second: int, third: int) -> int:
-        """Take the least out, if it is less than these numbers; else -1."""
-        if self.size == 0 or self.is_after(0, first, second, third, -1):
+        """Take the least out, if it is no more than these numbers; else -1."""
+        if self.size == 0 or self.is_after(0, first, second, third, self.heap[3]):
             return -1
         found = self.heap[3]
         self.size -= 1

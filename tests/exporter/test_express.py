@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from exporter import express
 from exporter.config import Settings
 from exporter.express import MOST_ACTS
 from exporter.pipeline import Pipeline
 from exporter.places import Places, Queue
 from exporter.profile import built_in
 from tests.exporter.live import Live, slo
-from tests.exporter.spans import body, envoy, ns, span, vllm
+from tests.exporter.spans import Sent, body, envoy, ns, span, vllm
 
 pytestmark = pytest.mark.both_builds
 
@@ -238,6 +241,67 @@ def test_requests_are_counted_in_steps_and_those_that_come_meanwhile_once() -> N
         pass
     of.tick(60_000)
     assert of.boundary("model")["outcomes"]["ok"] == 917
+
+
+def test_plans_have_a_bound_whatever_requests_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(express, "MOST_PLANS", 5)
+    of, sampled = Live(), [f"ot=rv:ffffffffffffff;th:{threshold}" for threshold in "08c"]
+    for each in range(390):
+        at, named = 1_000 * each, {"gen_ai.response.model": f"model-{each % 13}"}
+        of.feed(vllm(at, at + 900, ttft=9, output=9, attributes=named, state=sampled[each // 13 % 3]), at=at + 950)
+        of.tick(at + 990)
+        kept = of.pipeline.express.plans
+        assert sum(len(plans) for plans in kept.values()) <= 5
+    assert len(kept) == 3
+    of.tick(499_000)
+    assert of.boundary("model")["outcomes"]["ok"] == 130 * (1 + 2 + 4)
+
+
+def records_of(*gateways: Sent) -> bytes:
+    """What Envoy logs of requests when they have ended."""
+    request = ExportLogsServiceRequest()
+    for gateway in gateways:
+        span = gateway.message
+        seconds, rest = divmod(span.end_time_unix_nano, 10**9)
+        named = {
+            "access_log_type": "DownstreamEnd", "method": "POST", "path": "/v1/chat/completions",
+            "request_id": next(each.value.string_value for each in span.attributes if each.key == "guid:x-request-id"),
+            "emit_time": f"{seconds}.{rest:09}", "response_code": "200", "response_flags": "-",
+            "us_rx_body_beg_us": "500", "ds_tx_end_us": "900",
+        }  # fmt: skip
+        request.resource_logs.add().scope_logs.add().log_records.add(
+            time_unix_nano=span.start_time_unix_nano, trace_id=span.trace_id, span_id=span.span_id,
+            attributes=[KeyValue(key=key, value=AnyValue(string_value=value)) for key, value in named.items()],
+        )  # fmt: skip
+    return request.SerializeToString()
+
+
+@pytest.mark.parametrize("requests", [60, 300, 700])
+def test_a_replay_of_spans_and_then_of_logs_tells_of_each_request_once(requests: int) -> None:
+    pipeline, gateways = Pipeline(Settings(), built_in(), [], replay=True), []
+    for at in range(0, 1_000 * requests, 1_000):
+        gateways.append(envoy(at, at + 900))
+        engine = vllm(at + 10, at + 890, ttft=5, output=3, parent=gateways[-1])
+        pipeline.feed(body(gateways[-1], engine), encoding="protobuf", transport="http", now_ns=0)
+    assert pipeline.express.shapes or requests < 700, "some are sealed, and wait to be measured"
+    for gateway in gateways:
+        pipeline.feed(records_of(gateway), encoding="protobuf", transport="http", now_ns=0, signal="logs")
+    pipeline.finish()
+    assert pipeline.report()["boundaries"]["end_to_end"]["arrivals"] == requests
+    assert pipeline.report()["boundaries"]["model"]["arrivals"] == requests
+    assert pipeline.tally.joined == {"whole": requests}
+
+
+def test_a_request_of_which_the_first_log_record_tells_is_joined_with_it() -> None:
+    of = Live(grace_ms=2_000)
+    alike(of, 10, seed=3)
+    gateway = envoy(20_000, 20_900)
+    of.feed(gateway, vllm(20_010, 20_060, ttft=5, output=50, parent=gateway), at=20_950)
+    told = records_of(gateway)
+    of.pipeline.feed(told, encoding="protobuf", transport="http", now_ns=ns(21_000), signal="logs")
+    of.tick(90_000)
+    assert of.boundary("end_to_end")["arrivals"] == 11
+    assert of.pipeline.tally.joined == {"whole": 11}
 
 
 def test_as_many_wait_as_may_and_as_others_come_those_are_counted_that_wait_longest() -> None:

@@ -54,12 +54,12 @@ def test_what_is_least_of_three_numbers_comes_out_first(steps: list[tuple[int, i
     assert ranked.size == len(heap)
 
 
-def test_only_what_is_less_comes_out() -> None:
+def test_only_what_is_no_more_comes_out() -> None:
     ranked = Ranked()
     for place, numbers in enumerate([(1, 5, 0), (1, 4, 9), (2, 0, 0)]):
         ranked.push(*numbers, place)
-    assert [ranked.pop(1, 5, 0) for _ in range(2)] == [1, -1]
-    assert [ranked.pop(1, 5, 1) for _ in range(2)] == [0, -1]
+    assert [ranked.pop(1, 4, 10) for _ in range(2)] == [1, -1]
+    assert [ranked.pop(1, 5, 0) for _ in range(2)] == [0, -1]
     assert [ranked.pop(3, 0, 0) for _ in range(2)] == [2, -1]
 
 
