@@ -54,7 +54,7 @@ MAX_HELD: Final = 200_000
 MAX_ROUTES: Final = 10_000
 DUE_AT_ONCE: Final = 500
 """Requests in flight that are looked at in one go for having missed a limit: if a server hangs all are due at once."""
-COUNTED_AT_ONCE: Final = 256
+COUNTED_AT_ONCE: Final = 128
 """Requests that are counted before others may have their turn."""
 HANDED_AT_ONCE: Final = 64
 """Traces that go the general way at the end of input before it is tried to learn from them."""
