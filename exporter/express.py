@@ -236,7 +236,7 @@ class Express:
         self.measured = self.to_measure = 0
         """Who is measured next. So many of these there were, and have been."""
         self.leaving = False
-        """Logs tell of requests, too: none goes this way any more."""
+        """Everything has been handed over: none goes this way any more."""
         self.uncounted = 0
         self.awaited: list[tuple[Act, Planned]] = []
         """By whom some wait to be counted, those first that have waited longest."""
