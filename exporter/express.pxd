@@ -34,6 +34,7 @@ cdef class Planned:
     cdef long long[::1] numbers
     cdef public Plan plan
     cdef public long long epoch
+    cdef bint opened
     cdef Py_ssize_t waiting, last
 
 @cython.final

@@ -81,6 +81,8 @@ class Planned:
         self.numbers = memoryview(array("q", numbers))
         self.plan = plan
         self.epoch = epoch
+        self.opened = False
+        """Whether its series have their places."""
         self.waiting = 0
         self.last = -1
         """Of those who wait, the last; each leads to the one before it."""
@@ -894,6 +896,9 @@ class Express:
             self.sheet_size = act.size
             self.sheets = memoryview(array("q", bytes(8 * TOGETHER * self.sheet_size)))
         planned = self.planned(act)
+        if not planned.opened:
+            planned.opened = True
+            self.tally.open_series(planned.plan, now)
         number = self.free_number
         self.fill(slot, act, self.sheets, self.sheet_size * number)
         self.free_number = self.befores[number]

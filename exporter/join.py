@@ -221,6 +221,19 @@ class Table:
             self.pushes += 1
             heapq.heappush(self.heap, (due, self.pushes, gathering))
 
+    def retime(self, *, grace_ns: int, max_age_ns: int) -> None:
+        """Go on with other times; what waits is looked at when it may be due by them."""
+        self.grace_ns, self.max_age_ns = grace_ns, max_age_ns
+        for gathering in dict.fromkeys(self.gatherings.values()):
+            seen = [self.cells[at + record.SEEN] for at in gathering.rows]
+            if seen:
+                self._schedule(gathering, min(max(seen) + grace_ns, min(seen) + max_age_ns))
+
+    def announce_anew(self) -> None:
+        """Give out as open once more what still waits in a queue: nobody counted it before."""
+        for gathering in self.gatherings.values():
+            gathering.waiting.clear()
+
     def widen(self, width: int, profiles: Sequence[int]) -> None:
         """Go on with rows of another width: declared labels are forgotten, profiles get new numbers."""
         used = [at for gathering in set(self.gatherings.values()) for at in gathering.rows]

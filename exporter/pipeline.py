@@ -38,7 +38,7 @@ from exporter.recording import Unusual
 from exporter.rehearse import rehearse
 from exporter.report import report
 from exporter.series import Evaluations
-from exporter.tally import Tally, ended_at
+from exporter.tally import END_TO_END, Tally, ended_at
 from exporter.tree import GATEWAY, Path, Row, Tree
 from slo_rules.slo import SLO
 from slo_rules.units import SECOND_NS
@@ -179,14 +179,16 @@ class Pipeline:
         self._configure(settings, profiles)
         places = {profile.name: place for place, profile in enumerate(self.profiles)}
         self.table.widen(self.recogniser.width, [places.get(name, UNRECOGNISED) for name in names])
-        self.table.grace_ns = settings.join.grace_ns
         self.table.max_open = settings.join.max_open
-        self.table.max_age_ns = settings.join.max_age_ns
+        self.table.retime(grace_ns=settings.join.grace_ns, max_age_ns=settings.join.max_age_ns)
+        counted = END_TO_END in self._tally.published
         self._tally.reconfigure(settings, slos)
+        if not counted:
+            self.table.announce_anew()
         for flight in self._tally.flights.flights.values():
             if flight.ended_ns is None and not self.replay:  # other limits, other deadlines
                 flight.again_ns = None
-                self._tally.watch(flight, self.now_ns, in_windows=self._recent)
+                self._follow(flight, self.now_ns)
         self.gauges.reconfigure(settings.sources.scrape, self._looks_back_ns)
         self._new_express()
 
@@ -302,12 +304,16 @@ class Pipeline:
         self.oldest_ns = row[record.START] if self.oldest_ns is None else min(self.oldest_ns, row[record.START])
         flight = self._tally.flights.tell(row, row[record.SEEN], self._begin)
         if not self.replay:  # in a replay all is known before anything is counted
-            if not flight.entered and not flight.inner:
-                self._tally.enter(flight, now_ns, in_windows=self._recent(flight.arrived_ns))
-            if flight.ended_ns is None:
-                self._tally.watch(flight, now_ns, in_windows=self._recent)
+            self._follow(flight, now_ns)
         if row[record.RECORD] == record.ENDING:
             self.table.add(row)
+
+    def _follow(self, flight: Flight, now_ns: int) -> None:
+        """Count a request as in flight, and what it is proven to have missed."""
+        if not flight.entered and not flight.inner:
+            self._tally.enter(flight, now_ns, in_windows=self._recent(flight.arrived_ns))
+        if flight.ended_ns is None:
+            self._tally.watch(flight, now_ns, in_windows=self._recent)
 
     def _begin(self, row: Row) -> Flight:
         return self._tally.flight_of(row, self.profiles[row[record.PROFILE]].flush_ns)

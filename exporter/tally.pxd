@@ -140,6 +140,8 @@ cdef class Tally:
     cdef int _count_alike(
         self, Plan plan, long long weight, long long now_ns, bint in_windows, Py_ssize_t joined, Py_ssize_t unmatched,
         long long negative, Py_ssize_t announced, long long[::1] waits) except -1
+    @cython.locals(place=Py_ssize_t)
+    cdef int open_series(self, Plan plan, long long now_ns) except -1
     @cython.locals(place=Py_ssize_t, series=Py_ssize_t, cell=Py_ssize_t)
     cdef int touch_series(self, Plan plan) except -1
     @cython.locals(place=Py_ssize_t, at=Py_ssize_t, series=Py_ssize_t, outcome=cython.longlong,

@@ -240,6 +240,8 @@ class Tally:
         self._settle_slos()
         names, judged = self.label_names, {slo.name: _judged_by(slo) for slo in self.slos}
         self._declare(settings, slos)
+        if END_TO_END not in self.published:
+            self._let_go()
         self.windows = Windows(self.window_lengths, self.windows)
         self._slo_counts = {slo.name: self._slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
         lengths = self._burn_lengths()
@@ -267,6 +269,18 @@ class Tally:
         for flight in self.flights.flights.values():
             flight.row[record.LABELS :] = [MISSING] * len(settings.labels.declared)
             flight.limits = self._limits(flight.row, flight.arrived_ns)
+
+    def _let_go(self) -> None:
+        """Nobody is in flight where ends are counted no more."""
+        if END_TO_END in self.totals:
+            self._totals[END_TO_END].in_flight = 0
+        for (boundary, _), traffic in self.traffic.items():
+            if boundary == END_TO_END:
+                traffic.departures += sum(traffic.in_flight.values())
+                traffic.in_flight.clear()
+        self.waiting.clear()
+        for flight in self.flights.flights.values():
+            flight.entered = False
 
     def _burn_lengths(self) -> list[int]:
         """The windows of the alerts that are none of ours."""
@@ -472,6 +486,12 @@ class Tally:
             for place in range(plan.length):
                 if plan.rows[PLAN_ROW * place + PUBLISHED] and plan.panel.judges(place):
                     self._judge(plan.panel, place, weight, in_windows)
+
+    def open_series(self, plan: Plan, now_ns: int) -> None:
+        """Have the series of a plan take their places, which are given to who comes first."""
+        for place in range(plan.length):
+            if plan.rows[PLAN_ROW * place + PUBLISHED] and not plan.rows[PLAN_ROW * place + IN_SERIES]:
+                self._open_row(plan, place, now_ns)
 
     def touch_series(self, plan: Plan) -> None:
         """Bring near the series of a plan."""
@@ -877,9 +897,9 @@ class Tally:
         return Flight(row, klass, limits, flush_ns, row[record.SEEN], lag_ns, arrived_ns=row[record.ARRIVED])
 
     def enter(self, flight: Flight, now_ns: int, *, in_windows: bool) -> None:
-        """Count a request as arrived and in flight."""
-        flight.entered = True
+        """Count a request as arrived and in flight, where such are published."""
         if END_TO_END in self.published:
+            flight.entered = True
             self._arrive(END_TO_END, flight.klass, flight.arrived_ns, "log", WEIGHT_ONE, now_ns, in_windows)
             self._totals[END_TO_END].in_flight += WEIGHT_ONE
             self._touch(END_TO_END, flight.klass, now_ns).in_flight["log"] += WEIGHT_ONE

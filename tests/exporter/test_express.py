@@ -176,6 +176,22 @@ def test_who_waits_to_be_counted_keeps_the_series_in_which_it_will_be() -> None:
     assert scrape.total("inference_completions_total", boundary="model", model="often") == 4_500
 
 
+def test_the_last_place_for_a_series_is_that_of_who_comes_first() -> None:
+    of = Live(limits=replace(Settings().limits, series=2))
+
+    def asked(model: str, at: float, **others: Any) -> None:
+        of.feed(vllm(at - 90, at, ttft=5, output=9, attributes={"gen_ai.response.model": model}, **others))
+
+    for at in range(5):
+        asked("known", 100 * at)
+        of.tick(100 * at + 1)
+    asked("first", 1_000)  # the short way, on which it waits to be counted with others
+    asked("second", 1_001, state="ot=th:8")  # the general way
+    scrape = of.scrape(1_002)
+    models = {sample.labels["model"] for sample in scrape.where("inference_completions_total", boundary="model")}
+    assert models == {"known", "first", "other"}
+
+
 def alternate(of: Live, **either: tuple[Any, Any]) -> None:
     """A dozen requests of gateways that differ in one thing."""
     for each in range(12):

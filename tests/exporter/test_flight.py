@@ -489,6 +489,17 @@ def test_what_is_in_flight_outlives_a_reload() -> None:
     assert (live.gateway["in_flight"], live.slo["failed"]) == (1, {"ttft": 1})
 
 
+def test_what_is_in_flight_is_known_once_its_boundary_is_published() -> None:
+    live = Live(publish=("service",))
+    live.tell(envoy("Start", start=0, at=0))
+    for boundaries, waiting in ((("end_to_end",), 1), (("service",), 0), (("end_to_end",), 1)):
+        live.pipeline.reconfigure(replace(Settings(), publish=boundaries), built_in(), [])
+        assert live.pipeline.report()["boundaries"].get("end_to_end", {}).get("in_flight", 0) == waiting
+    live.tell(envoy("End", start=0, at=7, **WELL), at=7.1)
+    live.go_on(20)
+    assert (live.gateway["in_flight"], live.gateway["outcomes"]["ok"]) == (0, 1)
+
+
 def test_a_limit_that_a_reload_brings_holds_for_what_is_in_flight() -> None:
     live = Live(CHAT.replace("10s", "300s"))
     live.tell(envoy("Start", start=0, at=0))

@@ -384,6 +384,56 @@ def test_a_reload_in_the_middle_of_a_request_loses_nothing() -> None:
     assert report["windows"]["5m"]["boundaries"]["end_to_end"]["outcomes"]["ok"] == 2
 
 
+def publish(of: Live, *boundaries: str) -> None:
+    settings = replace(of.pipeline.settings, publish=boundaries)
+    of.pipeline.reconfigure(settings, profiles(BROKER), of.pipeline.tally.slos)
+
+
+@pytest.mark.parametrize("publications", [("service end_to_end",), ("service", "service", "end_to_end"),
+                                          ("end_to_end", "service", "service end_to_end")])  # fmt: skip
+def test_a_job_is_in_flight_while_it_waits_and_its_boundary_is_published(publications: tuple[str, ...]) -> None:
+    of = Live(grace_ms=1_000, publish=("service",))
+    put, taken = job(0, 60_000)
+    of.feed(put, at=1)
+    of.tick(5_000)
+    for at, publication in enumerate(publications):
+        publish(of, *publication.split())
+        of.tick(6_000 + at)
+        waiting = of.report()["boundaries"].get("end_to_end", {}).get("in_flight", 0)
+        assert waiting == ("end_to_end" in publication)
+    of.feed(taken, at=60_050)
+    scrape = of.scrape(71_000)
+    assert {sample.value for sample in scrape.where("inference_in_flight_requests")} == {0}
+    assert scrape.total("inference_completions_total", boundary="end_to_end") == 1
+    counted = sum("end_to_end" in publication for publication in publications)  # anew each time
+    assert scrape.total("inference_arrivals_total", boundary="end_to_end") == counted
+
+
+def test_a_job_that_went_while_its_boundary_was_not_published_is_not_in_flight() -> None:
+    of = Live(grace_ms=1_000)
+    put, taken = job(0, 60_000)
+    of.feed(put, at=1)
+    of.tick(5_000)
+    publish(of, "service")
+    of.feed(taken, at=60_050)
+    of.tick(71_000)
+    publish(of, "end_to_end", "service")
+    assert of.boundary("end_to_end")["in_flight"] == 0
+
+
+def test_a_shorter_age_that_a_reload_brings_holds_for_what_waits() -> None:
+    of = Live(grace_ms=1_000)
+    of.feed(*job(0, 60_000, taken=False), at=1)
+    of.tick(5_000)
+    for at, age_ms in ((6_000, 30_000), (7_000, 20_000)):  # at the second it waits in the table
+        join = replace(of.pipeline.settings.join, max_age_ns=age_ms * 1_000_000)
+        of.pipeline.reconfigure(replace(of.pipeline.settings, join=join), profiles(BROKER), [])
+        of.tick(at)
+        assert of.boundary("end_to_end")["in_flight"] == 1
+    of.tick(21_000)
+    assert of.boundary("end_to_end")["in_flight"] == 0
+
+
 @pytest.mark.parametrize("labels", [(), ("tenant",), ("tenant", "team")])
 def test_after_a_reload_of_labels_a_scrape_has_the_new_ones_only(labels: tuple[str, ...]) -> None:
     of = live(labels=Labels(declared=(Label(name="tenant", attributes=("x-tenant",), default="d"),)))
