@@ -260,12 +260,13 @@ class Flights:
         ]
         return min(near)[-1] if near else None
 
-    def have_settled(self, nodes: Sequence[Row]) -> bool:
-        """Whether a request, of which spans tell only now, was counted by its records; it is from now on."""
+    def have_settled(self, nodes: Sequence[Row], *, ended: bool) -> bool:
+        """Whether a request, of which spans tell only now, was counted by its records; once it has ended, it is."""
         if not self.known:
             return False
         found = any(mark_of(key) in self.settled for node in nodes for key in keys_of(node))
-        self.remember(nodes)
+        if ended:
+            self.remember(nodes)
         return found
 
     def remember(self, nodes: Sequence[Row]) -> None:

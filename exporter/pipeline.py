@@ -520,7 +520,7 @@ class Pipeline:
 
     def _measure(self, path: Path) -> None:
         flights = self._land(path.nodes)
-        told_before = not flights and self._tally.flights.have_settled(path.nodes)
+        told_before = not flights and self._tally.flights.have_settled(path.nodes, ended=not path.open)
         request = measure(path, self.rules, self.offsets.along, len(self.settings.labels.declared))
         if told_before:  # but not at the engine, of which no log tells
             self._tally.unmatched["counted_before"] += 1

@@ -140,6 +140,7 @@ OF_TOKENS: Final = len(TOKENS)
 NO_SOURCE: Final = len(SOURCES) - 1
 OUTCOME_OK: Final = OUTCOMES.index("ok")
 OUTCOME_CANCELLED: Final = OUTCOMES.index("cancelled")
+UNKNOWN: Final = OUTCOMES.index("unknown")
 SECOND: Final = SECOND_NS
 LONGEST: Final = LIMIT_NS
 MISSING_CELL: Final = MISSING
@@ -240,8 +241,6 @@ class Tally:
         self._settle_slos()
         names, judged = self.label_names, {slo.name: _judged_by(slo) for slo in self.slos}
         self._declare(settings, slos)
-        if END_TO_END not in self.published:
-            self._let_go()
         self.windows = Windows(self.window_lengths, self.windows)
         self._slo_counts = {slo.name: self._slo_counts.get(slo.name) or SloCounts() for slo in self.slos}
         lengths = self._burn_lengths()
@@ -263,6 +262,8 @@ class Tally:
         edges = dict(zip(self.edges, self.buckets, strict=True))
         for series in self.series.values():
             series.renew(edges, self.settings.tpot.formula)
+        if END_TO_END not in self.published:
+            self._let_go()
         self._plan_anew()
         self._start_at_zero()
         self.limits.clear()
@@ -271,13 +272,17 @@ class Tally:
             flight.limits = self._limits(flight.row, flight.arrived_ns)
 
     def _let_go(self) -> None:
-        """Nobody is in flight where ends are counted no more."""
-        if END_TO_END in self.totals:
-            self._totals[END_TO_END].in_flight = 0
-        for (boundary, _), traffic in self.traffic.items():
-            if boundary == END_TO_END:
-                traffic.departures += sum(traffic.in_flight.values())
+        """Nobody is in flight where ends are counted no more: how these will end, nobody will know."""
+        labels = {label.name: label.default for label in self.settings.labels.declared}
+        for (boundary, klass), traffic in self.traffic.items():
+            left = sum(traffic.in_flight.values())
+            if boundary == END_TO_END and left:
+                known = labels | {"model": self.settings.labels.model_default, "class": klass}
+                traffic.departures += left
                 traffic.in_flight.clear()
+                self.totals[boundary].in_flight -= left
+                self._end_unknown(boundary, self._capped(known, self._overflow)[0], left, self.now_ns)
+                self.windows.add(self.now_ns, self.number("outcomes", boundary, klass), UNKNOWN, left)
         self.waiting.clear()
         for flight in self.flights.flights.values():
             flight.entered = False
@@ -872,9 +877,12 @@ class Tally:
         if classes[announced:]:
             self.waiting[trace] = classes[announced:]
         if len(left) > 1:
-            others = (len(left) - 1) * weight
-            totals.outcomes["unknown"] += others
-            self._series((boundary, *capped), now_ns).complete(OUTCOMES.index("unknown"), others)
+            self._end_unknown(boundary, capped, (len(left) - 1) * weight, now_ns)
+
+    def _end_unknown(self, boundary: str, capped: tuple[str, ...], weight: int, now_ns: int) -> None:
+        """Count ends of which nothing is known."""
+        self._totals_of(boundary).outcomes["unknown"] += weight
+        self._series((boundary, *capped), now_ns).complete(UNKNOWN, weight)
 
     def _arrive(
         self, boundary: str, klass: str, at_ns: int, evidence: str, weight: int, now_ns: int, in_windows: bool

@@ -320,6 +320,20 @@ def test_a_request_of_which_the_first_log_record_tells_is_joined_with_it() -> No
     assert of.pipeline.tally.joined == {"whole": 11}
 
 
+def test_a_job_leaves_its_queue_though_logs_tell_of_other_requests() -> None:
+    of = Live(grace_ms=1_000)
+    other = envoy(0, 900)
+    of.pipeline.feed(records_of(other), encoding="protobuf", transport="http", now_ns=ns(1_000), signal="logs")
+    put = span("send", scope="broker", kind="producer", start=0, end=1)
+    of.feed(put, at=1_000)
+    of.tick(9_000)
+    assert (of.boundary("end_to_end")["arrivals"], of.boundary("end_to_end")["in_flight"]) == (2, 1)
+    of.feed(span("work", scope="broker", kind="consumer", start=60_000, end=60_050, parent=put), at=60_050)
+    of.tick(90_000)
+    gateway = of.boundary("end_to_end")
+    assert (gateway["arrivals"], gateway["in_flight"], sum(gateway["outcomes"].values())) == (2, 0, 2)
+
+
 def test_as_many_wait_as_may_and_as_others_come_those_are_counted_that_wait_longest() -> None:
     of, waiting, number = Live(), list[int](), count()
 

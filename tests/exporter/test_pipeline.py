@@ -404,9 +404,12 @@ def test_a_job_is_in_flight_while_it_waits_and_its_boundary_is_published(publica
     of.feed(taken, at=60_050)
     scrape = of.scrape(71_000)
     assert {sample.value for sample in scrape.where("inference_in_flight_requests")} == {0}
-    assert scrape.total("inference_completions_total", boundary="end_to_end") == 1
     counted = sum("end_to_end" in publication for publication in publications)  # anew each time
-    assert scrape.total("inference_arrivals_total", boundary="end_to_end") == counted
+    for family in ("arrivals", "departures", "completions"):
+        assert scrape.total(f"inference_{family}_total", boundary="end_to_end") == counted
+    assert scrape.total("goodput_exporter_unbalanced_requests", boundary="end_to_end") == 0
+    growth = "inference_window_backlog_growth_per_second"
+    assert scrape.total(growth, boundary="end_to_end", window="5m") == 0
 
 
 def test_a_job_that_went_while_its_boundary_was_not_published_is_not_in_flight() -> None:
@@ -418,7 +421,8 @@ def test_a_job_that_went_while_its_boundary_was_not_published_is_not_in_flight()
     of.feed(taken, at=60_050)
     of.tick(71_000)
     publish(of, "end_to_end", "service")
-    assert of.boundary("end_to_end")["in_flight"] == 0
+    gateway = of.boundary("end_to_end")
+    assert (gateway["arrivals"], gateway["in_flight"], outcomes(of.report())) == (1, 0, {"unknown": 1})
 
 
 def test_a_shorter_age_that_a_reload_brings_holds_for_what_waits() -> None:
