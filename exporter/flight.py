@@ -233,6 +233,12 @@ class Flights:
             self.dues = [due for due in self.dues if due[1] in self.flights]
             heapq.heapify(self.dues)
 
+    def decide_anew(self) -> None:
+        """Look at nobody again, until that is decided anew."""
+        self.dues.clear()
+        for flight in self.flights.values():
+            flight.again_ns = None
+
     def due(self, now_ns: int) -> Iterator[Flight]:
         """Those that are to be looked at again."""
         while self.dues and self.dues[0][0] <= now_ns:

@@ -222,17 +222,26 @@ class Table:
             heapq.heappush(self.heap, (due, self.pushes, gathering))
 
     def retime(self, *, grace_ns: int, max_age_ns: int) -> None:
-        """Go on with other times; what waits is looked at when it may be due by them."""
-        self.grace_ns, self.max_age_ns = grace_ns, max_age_ns
+        """Go on with other times, if they are; what waits is looked at when it may be due by them."""
+        before_ns, self.grace_ns = self.grace_ns, grace_ns
+        age_ns, self.max_age_ns = self.max_age_ns, max_age_ns
+        if (before_ns, age_ns) == (grace_ns, max_age_ns):
+            return
+        self.heap.clear()
         for gathering in dict.fromkeys(self.gatherings.values()):
-            seen = [self.cells[at + record.SEEN] for at in gathering.rows]
-            if seen:
-                self._schedule(gathering, min(max(seen) + grace_ns, min(seen) + max_age_ns))
+            oldest, due, gathering.due = self._oldest(gathering), gathering.due, NEVER
+            ages = due == oldest + age_ns  # as what waits in a queue does
+            self._schedule(gathering, oldest + (max_age_ns if ages else min(grace_ns, max_age_ns)))
 
     def announce_anew(self) -> None:
         """Give out as open once more what still waits in a queue: nobody counted it before."""
-        for gathering in self.gatherings.values():
-            gathering.waiting.clear()
+        for gathering in dict.fromkeys(self.gatherings.values()):
+            if gathering.waiting:
+                gathering.waiting.clear()
+                self._schedule(gathering, self._oldest(gathering) + self.grace_ns)
+
+    def _oldest(self, gathering: Gathering) -> int:
+        return min(self.cells[at + record.SEEN] for at in gathering.rows)
 
     def widen(self, width: int, profiles: Sequence[int]) -> None:
         """Go on with rows of another width: declared labels are forgotten, profiles get new numbers."""

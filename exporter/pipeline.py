@@ -185,9 +185,9 @@ class Pipeline:
         self._tally.reconfigure(settings, slos)
         if not counted:
             self.table.announce_anew()
+        self._tally.flights.decide_anew()  # other limits, other deadlines
         for flight in self._tally.flights.flights.values():
-            if flight.ended_ns is None and not self.replay:  # other limits, other deadlines
-                flight.again_ns = None
+            if flight.ended_ns is None and not self.replay:
                 self._follow(flight, self.now_ns)
         self.gauges.reconfigure(settings.sources.scrape, self._looks_back_ns)
         self._new_express()

@@ -500,6 +500,17 @@ def test_what_is_in_flight_is_known_once_its_boundary_is_published() -> None:
     assert (live.gateway["in_flight"], live.gateway["outcomes"]["ok"]) == (0, 1)
 
 
+def test_a_deadline_is_noted_once_however_many_reloads_there_are() -> None:
+    live = Live()
+    live.tell(*(envoy("Start", start=0, at=0, identity=f"r{each}") for each in range(20)), at=0.1)
+    pipeline = live.pipeline
+    for _ in range(4):
+        pipeline.reconfigure(pipeline.settings, built_in(), pipeline.tally.slos)
+    assert len(pipeline.tally.flights.dues) == 20
+    live.go_on(13)
+    assert live.slo["failed"] == {"completion": 20}
+
+
 def test_a_limit_that_a_reload_brings_holds_for_what_is_in_flight() -> None:
     live = Live(CHAT.replace("10s", "300s"))
     live.tell(envoy("Start", start=0, at=0))

@@ -425,6 +425,18 @@ def test_a_job_that_went_while_its_boundary_was_not_published_is_not_in_flight()
     assert (gateway["arrivals"], gateway["in_flight"], outcomes(of.report())) == (1, 0, {"unknown": 1})
 
 
+@pytest.mark.parametrize("ages_ms", [(600_000,), (600_000, 300_000)])
+def test_what_waits_is_noted_once_however_many_reloads_there_are(ages_ms: tuple[int, ...]) -> None:
+    of = Live(grace_ms=1_000)
+    of.feed(*(sent for _ in range(50) for sent in job(0, 60_000, taken=False)), at=1)
+    for at in range(6):
+        join = replace(of.pipeline.settings.join, max_age_ns=ages_ms[at % len(ages_ms)] * 1_000_000)
+        of.pipeline.reconfigure(replace(of.pipeline.settings, join=join), profiles(BROKER), [])
+        of.tick(5_000 + at)
+    assert (len(of.pipeline.table.heap), of.boundary("end_to_end")["in_flight"]) == (50, 50)
+    assert of.pipeline.table.first_due == ns(1 + ages_ms[-1])
+
+
 def test_a_shorter_age_that_a_reload_brings_holds_for_what_waits() -> None:
     of = Live(grace_ms=1_000)
     of.feed(*job(0, 60_000, taken=False), at=1)
