@@ -56,6 +56,8 @@ DUE_AT_ONCE: Final = 500
 """Requests in flight that are looked at in one go for having missed a limit: if a server hangs all are due at once."""
 COUNTED_AT_ONCE: Final = 128
 """Requests that are counted before others may have their turn."""
+STEPS: Final = 16
+"""In so many times that, all are counted that may wait at a time."""
 HANDED_AT_ONCE: Final = 64
 """Traces that go the general way at the end of input before it is tried to learn from them."""
 MESSAGES: Final = 3
@@ -356,19 +358,25 @@ class Pipeline:
     def tick_in_steps(self, now_ns: int) -> Iterator[None]:
         """The same; halts every few milliseconds, where others may have their turn."""
         self._advance(now_ns)
-        while self.express.flush_some(now_ns, COUNTED_AT_ONCE):
-            yield
+        yield from self.count_in_steps()
         self.express.earn(REHEARSAL)
         self._look_after_flights()
         self._tally.windows.aim(now_ns - self.settings.windows.delay_ns)
         self._tally.flights.forget(min(each.end_ns for each in self._tally.windows.windows.values()))
         while self._tally.windows.work():
             yield
-        while self.express.flush_some(now_ns, COUNTED_AT_ONCE):
-            yield  # before anything expires: who waits would be counted where nothing is any more
+        yield from self.count_in_steps()  # before anything expires, or it would be where they are to be counted
         self._tally.expire(now_ns)
         self.offsets.forget(now_ns)
         self._turn(now_ns, self.settings.join.max_age_ns + self.settings.join.grace_ns)
+
+    def count_in_steps(self) -> Iterator[None]:
+        """Count who waits for it, and likewise halt; not for ever, if others come as fast."""
+        for _ in range(STEPS):
+            if not self.express.flush_some(self.now_ns, COUNTED_AT_ONCE):
+                return
+            yield
+        self.express.flush(self.now_ns)
 
     def _turn(self, now_ns: int, age_ns: int) -> None:
         """Forget, bit by bit, the marks of duplicates, and in halves the texts of rows, which may be `age_ns` old."""

@@ -45,6 +45,8 @@ def collect(pipeline: "Pipeline", now_ns: int) -> list[Family]:
 
 def collect_in_turns(pipeline: "Pipeline", now_ns: int) -> Iterator[Family | None]:
     """The same; None where others may have their turn, except those who move windows on."""
+    for _ in pipeline.count_in_steps():
+        yield None
     scrape = None
     while scrape is None or scrape.windows is not pipeline.tally.windows:  # else a reload came between: begin anew
         scrape = _Scrape(pipeline, now_ns)
@@ -240,7 +242,6 @@ class _Scrape:
         )
         for name, read in self.of_slos.points.items():
             yield self.family(f"inference_slo_{name}", read)
-        yield self.family("inference_slo_verdict", self._verdicts())
         yield self.family("inference_slo_percentile_bound_seconds", self._percentile_bounds())
         yield from self._declarations()
 
@@ -264,13 +265,6 @@ class _Scrape:
                 ruled.append("outside_schedule")
             for reason in sorted({"client_error", "cancelled", "unknown", "unknown_value", *ruled, *counts}):
                 yield Point((slo.name, reason), units(counts[reason]))
-
-    def _verdicts(self) -> Iterator[Point]:
-        for slo in self.tally.slos:
-            for objective in slo.objectives:
-                found = objective_verdict(self.tally, slo, objective)
-                for each in VERDICTS:
-                    yield Point((slo.name, objective.name, each), float(each == found))
 
     def _percentile_bounds(self) -> Iterator[Point]:
         for slo in self.tally.slos if self.tally.flights.known else ():
@@ -393,6 +387,7 @@ class _OfSlos:
         self.ended: list[Point] = []
         self.output: list[Point] = []
         self.burn_rates: list[Point] = []
+        self.verdicts: list[Point] = []
         self.remaining: list[Point] = []
         """Of the budget of the present period, what this program has seen; rules over the counters outlive it."""
         self.points = {
@@ -403,6 +398,7 @@ class _OfSlos:
             "completions_per_second": self.ended,
             "output_tokens_per_second": self.output,
             "burn_rate": self.burn_rates,
+            "verdict": self.verdicts,
         }
 
     def read(self, slo: SLO) -> None:
@@ -416,6 +412,9 @@ class _OfSlos:
             left = verdict.budget_remaining(good, good + bad, slo.target)
             if left is not None:
                 self.remaining.append(Point((slo.name,), float(left)))
+        for objective in slo.objectives:
+            found = objective_verdict(self.tally, slo, objective)
+            self.verdicts += [Point((slo.name, objective.name, each), float(each == found)) for each in VERDICTS]
 
     def _read_window(self, length: int, end_ns: int, labels: tuple[str, str], slots: Mapping[int, int]) -> None:
         good, bad, unknown = (slots.get(slot, 0) for slot in (pattern.GOOD, pattern.BAD, pattern.UNKNOWN))

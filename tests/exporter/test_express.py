@@ -334,6 +334,25 @@ def test_a_job_leaves_its_queue_though_logs_tell_of_other_requests() -> None:
     assert (gateway["arrivals"], gateway["in_flight"], sum(gateway["outcomes"].values())) == (2, 0, 2)
 
 
+def test_a_tick_ends_though_others_come_as_fast_as_it_counts() -> None:
+    of, number = Live(), count()
+
+    def asked(at: float, requests: int) -> None:
+        models = ({"gen_ai.response.model": f"model-{next(number) % 90}"} for _ in range(requests))
+        of.feed(*(vllm(at - 800, at - 10, ttft=9, output=9, attributes=model) for model in models), at=at)
+
+    for at in range(1_000, 6_000, 1_000):
+        asked(at, 1)
+        of.tick(at + 900)
+    asked(10_000, 1_500)
+    halts = 0
+    for _ in of.pipeline.tick_in_steps(ns(10_000)):
+        halts += 1
+        assert halts < 100
+        asked(10_000, 300)
+    assert of.boundary("model")["outcomes"]["ok"] == 5 + 1_500 + 300 * halts
+
+
 def test_as_many_wait_as_may_and_as_others_come_those_are_counted_that_wait_longest() -> None:
     of, waiting, number = Live(), list[int](), count()
 

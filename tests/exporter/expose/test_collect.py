@@ -1,5 +1,6 @@
 import subprocess
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -216,10 +217,16 @@ def test_buckets_have_an_edge_on_each_threshold() -> None:
 # In turns
 
 
+def asked(live: Live, at: float, requests: int) -> None:
+    """Requests at a time that are alike, but for one of many models."""
+    models = ({"gen_ai.response.model": f"model-{number % 400}"} for number in range(requests))
+    live.feed(*(vllm(at - 800, at - 10, ttft=9, output=9, attributes=model) for model in models), at=at)
+
+
 def in_windows(family: Family) -> bool:
     """Whether it is read in turns: not of the instant of the counts, but as of the end of the windows."""
     name = family.spec.name
-    return "window" in family.spec.labels or "_window_" in name or name.endswith("budget_remaining_ratio")
+    return "window" in family.spec.labels or "_window_" in name or name.endswith(("remaining_ratio", "slo_verdict"))
 
 
 def test_all_counts_are_of_one_instant_whatever_is_counted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,6 +246,22 @@ def test_all_counts_are_of_one_instant_whatever_is_counted_meanwhile(monkeypatch
     assert write_openmetrics(found) == before
     later = [each for each in collect(live.pipeline, ns(30_000)) if not in_windows(each)]
     assert write_openmetrics(later) != before
+
+
+def test_those_who_wait_to_be_counted_are_counted_in_turns_first() -> None:
+    live = Live()
+    for at in range(0, 5_000, 1_000):
+        asked(live, at, 1)
+        live.tick(at + 900)
+    asked(live, 10_000, 1_500)
+    waiting = [live.pipeline.express.uncounted]
+    for family in collect_in_turns(live.pipeline, ns(10_000)):
+        waiting.append(live.pipeline.express.uncounted)
+        if family is not None and family.spec.name == "inference_completions_total":
+            assert Scrape.of(write_text([family]).decode()).total(family.spec.name, boundary="model") == 5 + 1_500
+    assert waiting[0] > 1_000
+    assert max(before - after for before, after in pairwise(waiting)) < 300
+    assert waiting[-1] == 0
 
 
 def test_a_reload_meanwhile_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
