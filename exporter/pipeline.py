@@ -183,10 +183,9 @@ class Pipeline:
         self.table.widen(self.recogniser.width, [places.get(name, UNRECOGNISED) for name in names])
         self.table.max_open = settings.join.max_open
         self.table.retime(grace_ns=settings.join.grace_ns, max_age_ns=settings.join.max_age_ns)
-        counted = END_TO_END in self._tally.published
-        self._tally.reconfigure(settings, slos)
-        if not counted:
+        if END_TO_END in settings.publish and END_TO_END not in self._tally.published:
             self.table.announce_anew()
+        self._tally.reconfigure(settings, slos)
         self._tally.flights.decide_anew()  # other limits, other deadlines
         for flight in self._tally.flights.flights.values():
             if flight.ended_ns is None and not self.replay:

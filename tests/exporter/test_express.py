@@ -18,7 +18,7 @@ from exporter.pipeline import Pipeline
 from exporter.places import Places, Queue
 from exporter.profile import built_in
 from tests.exporter.live import Live, slo
-from tests.exporter.spans import Sent, body, envoy, ns, span, vllm
+from tests.exporter.spans import Sent, body, envoy, ns, of_models, span, vllm
 
 pytestmark = pytest.mark.both_builds
 
@@ -335,21 +335,16 @@ def test_a_job_leaves_its_queue_though_logs_tell_of_other_requests() -> None:
 
 
 def test_a_tick_ends_though_others_come_as_fast_as_it_counts() -> None:
-    of, number = Live(), count()
-
-    def asked(at: float, requests: int) -> None:
-        models = ({"gen_ai.response.model": f"model-{next(number) % 90}"} for _ in range(requests))
-        of.feed(*(vllm(at - 800, at - 10, ttft=9, output=9, attributes=model) for model in models), at=at)
-
+    of = Live()
     for at in range(1_000, 6_000, 1_000):
-        asked(at, 1)
+        of.feed(*of_models(at, [0]), at=at)
         of.tick(at + 900)
-    asked(10_000, 1_500)
+    of.feed(*of_models(10_000, [number % 90 for number in range(1_500)]), at=10_000)
     halts = 0
     for _ in of.pipeline.tick_in_steps(ns(10_000)):
         halts += 1
         assert halts < 100
-        asked(10_000, 300)
+        of.feed(*of_models(10_000, [number % 90 for number in range(300)]), at=10_000)
     assert of.boundary("model")["outcomes"]["ok"] == 5 + 1_500 + 300 * halts
 
 

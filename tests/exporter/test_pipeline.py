@@ -384,6 +384,11 @@ def test_a_reload_in_the_middle_of_a_request_loses_nothing() -> None:
     assert report["windows"]["5m"]["boundaries"]["end_to_end"]["outcomes"]["ok"] == 2
 
 
+def expire(of: Live, age_ms: int) -> None:
+    join = replace(of.pipeline.settings.join, max_age_ns=age_ms * 1_000_000)
+    of.pipeline.reconfigure(replace(of.pipeline.settings, join=join), profiles(BROKER), [])
+
+
 def publish(of: Live, *boundaries: str) -> None:
     settings = replace(of.pipeline.settings, publish=boundaries)
     of.pipeline.reconfigure(settings, profiles(BROKER), of.pipeline.tally.slos)
@@ -430,8 +435,7 @@ def test_what_waits_is_noted_once_however_many_reloads_there_are(ages_ms: tuple[
     of = Live(grace_ms=1_000)
     of.feed(*(sent for _ in range(50) for sent in job(0, 60_000, taken=False)), at=1)
     for at in range(6):
-        join = replace(of.pipeline.settings.join, max_age_ns=ages_ms[at % len(ages_ms)] * 1_000_000)
-        of.pipeline.reconfigure(replace(of.pipeline.settings, join=join), profiles(BROKER), [])
+        expire(of, ages_ms[at % len(ages_ms)])
         of.tick(5_000 + at)
     assert (len(of.pipeline.table.heap), of.boundary("end_to_end")["in_flight"]) == (50, 50)
     assert of.pipeline.table.first_due == ns(1 + ages_ms[-1])
@@ -442,8 +446,7 @@ def test_a_shorter_age_that_a_reload_brings_holds_for_what_waits() -> None:
     of.feed(*job(0, 60_000, taken=False), at=1)
     of.tick(5_000)
     for at, age_ms in ((6_000, 30_000), (7_000, 20_000)):  # at the second it waits in the table
-        join = replace(of.pipeline.settings.join, max_age_ns=age_ms * 1_000_000)
-        of.pipeline.reconfigure(replace(of.pipeline.settings, join=join), profiles(BROKER), [])
+        expire(of, age_ms)
         of.tick(at)
         assert of.boundary("end_to_end")["in_flight"] == 1
     of.tick(21_000)

@@ -21,7 +21,7 @@ from exporter.replay import bodies
 from slo_rules.families import FAMILIES
 from slo_rules.vocabulary import FATES, OUTCOMES, VERDICTS
 from tests.exporter.live import Live, Scrape, slo, slos
-from tests.exporter.spans import envoy, ns, vllm
+from tests.exporter.spans import envoy, ns, of_models, vllm
 
 pytestmark = pytest.mark.both_builds
 
@@ -217,12 +217,6 @@ def test_buckets_have_an_edge_on_each_threshold() -> None:
 # In turns
 
 
-def asked(live: Live, at: float, requests: int) -> None:
-    """Requests at a time that are alike, but for one of many models."""
-    models = ({"gen_ai.response.model": f"model-{number % 400}"} for number in range(requests))
-    live.feed(*(vllm(at - 800, at - 10, ttft=9, output=9, attributes=model) for model in models), at=at)
-
-
 def in_windows(family: Family) -> bool:
     """Whether it is read in turns: not of the instant of the counts, but as of the end of the windows."""
     name = family.spec.name
@@ -251,9 +245,9 @@ def test_all_counts_are_of_one_instant_whatever_is_counted_meanwhile(monkeypatch
 def test_those_who_wait_to_be_counted_are_counted_in_turns_first() -> None:
     live = Live()
     for at in range(0, 5_000, 1_000):
-        asked(live, at, 1)
+        live.feed(*of_models(at, [0]), at=at)
         live.tick(at + 900)
-    asked(live, 10_000, 1_500)
+    live.feed(*of_models(10_000, [number % 400 for number in range(1_500)]), at=10_000)
     waiting = [live.pipeline.express.uncounted]
     for family in collect_in_turns(live.pipeline, ns(10_000)):
         waiting.append(live.pipeline.express.uncounted)
