@@ -128,8 +128,8 @@ class Cells:
 
     def copy(self) -> "Cells":
         """What is in all of them now, to be read at leisure."""
-        copied = Cells(1)
-        copied.cells = memoryview(bytearray(self.cells)).cast("q")
+        copied = Cells(self.used)
+        copied.cells[: self.used] = self.cells[: self.used]
         copied.used = self.used
         copied.carried = self.carried.copy()
         return copied

@@ -65,6 +65,7 @@ class _Scrape:
         self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
+        self.traffic, self.slo_counts = self.tally.traffic, self.tally.slo_counts  # each look has them brought up to date
         self.cells = self.tally.cells.copy()
         self.windows = self.tally.windows
         self.readings = Readings(self.tally)
@@ -79,6 +80,7 @@ class _Scrape:
 
     def read(self) -> Iterator[None]:
         """Read what takes long; halts where others may have their turn."""
+        yield  # what is of one instant took its time, too
         yield from self.readings.read()
         yield from in_turns(self.tally.slos, self.of_slos.read)
         shown, longest = self.readings.shown, self.readings.longest
@@ -100,7 +102,7 @@ class _Scrape:
             yield self.family(f"inference_{metric}_seconds", self._histograms(metric))
         yield self.family("inference_arrivals_total", self._arrivals())
         yield self.family("inference_completions_total", self._completions())
-        departures = (Point(key, units(traffic.departures)) for key, traffic in self.tally.traffic.items())
+        departures = (Point(key, units(traffic.departures)) for key, traffic in self.traffic.items())
         yield self.family("inference_departures_total", departures)
         yield from self._in_flight()
         for name, cell in (("input_tokens", "input"), ("cached_input_tokens", "cached"), ("output_tokens", "output"),
@@ -109,21 +111,21 @@ class _Scrape:
 
     def _arrivals(self) -> Iterator[Point]:
         """What SLOs speak of starts at zero, whichever evidence comes."""
-        for key, traffic in self.tally.traffic.items():
+        for key, traffic in self.traffic.items():
             lasting = ("log", "ended") if key in self.tally.lasting else ()
             for evidence in sorted({*traffic.arrivals, *lasting}):
                 yield Point((*key, evidence), units(traffic.arrivals[evidence]))
 
     def _in_flight(self) -> Iterator[Family]:
         """Absent where nothing tells of requests before they end."""
-        ages: dict[str, list[float]] = {key[1]: [] for key, t in self.tally.traffic.items() if "log" in t.in_flight}
+        ages: dict[str, list[float]] = {key[1]: [] for key, t in self.traffic.items() if "log" in t.in_flight}
         for flight in self.tally.flights:
             if flight.klass in ages:  # else the boundary is not published here
                 ages[flight.klass].append(max(0, self.now_ns - flight.lag_ns - flight.arrived_ns) / SECOND)
         for found in ages.values():
             found.sort()
         counts = [Point((END_TO_END, klass, "log"), len(each)) for klass, each in ages.items()]
-        for key, traffic in self.tally.traffic.items():
+        for key, traffic in self.traffic.items():
             if "span" in traffic.in_flight:
                 counts.append(Point((*key, "span"), units(traffic.in_flight["span"])))
         for boundary in self.by_gauges:
@@ -201,7 +203,7 @@ class _Scrape:
                     yield Point((boundary, gauges.CLASS, format_duration(length)), value)
 
     def _rates(self, choose: Callable[[int, int], int], without: Collection[str]) -> Iterator[Point]:
-        for boundary, klass in self.tally.traffic:
+        for boundary, klass in self.traffic:
             for length in self.tally.window_lengths if boundary not in without else ():
                 arrivals = sum(
                     self.tally.windows.slots(length, self.tally.number("arrivals", boundary, klass)).values()
@@ -212,7 +214,7 @@ class _Scrape:
 
     def _only_ends_tell(self) -> Iterator[tuple[str, str, int]]:
         """Boundary, class and window: a request as long as the longest may not have ended yet."""
-        for boundary, klass in self.tally.traffic:
+        for boundary, klass in self.traffic:
             number = self.tally.number("arrivals", boundary, klass)
             for length in self.tally.window_lengths if boundary not in self.by_gauges else ():
                 if not self.windows.slots(length, number).keys() - {ENDED_SLOT}:
@@ -221,8 +223,7 @@ class _Scrape:
     # SLOs.
 
     def slos(self) -> Iterator[Family]:
-        counts, slos = self.tally.slo_counts, self.tally.slos
-        one = [(slo, counts[slo.name]) for slo in slos]
+        one = [(slo, self.slo_counts[slo.name]) for slo in self.tally.slos]
         yield self.family(
             "inference_slo_eligible_requests_total", (Point((s.name,), units(c.eligible)) for s, c in one)
         )
@@ -247,7 +248,7 @@ class _Scrape:
 
     def _bad(self) -> Iterator[Point]:
         for slo in self.tally.slos:
-            counts = self.tally.slo_counts[slo.name]
+            counts = self.slo_counts[slo.name]
             limits = [objective.name for objective in slo.objectives if objective.per_request]
             policies = slo.policies
             ruled = [name for name in ("cancelled", "unknown") if getattr(policies, name) == "bad"]
@@ -259,7 +260,7 @@ class _Scrape:
 
     def _unjudged(self) -> Iterator[Point]:
         for slo in self.tally.slos:
-            counts = self.tally.slo_counts[slo.name].unjudged
+            counts = self.slo_counts[slo.name].unjudged
             ruled = ["not_judged"] if not slo.objectives else []
             if slo.schedule is not None and slo.schedule.outside == "not_counted":
                 ruled.append("outside_schedule")

@@ -15,7 +15,7 @@ from exporter.tally import Tally
 from slo_rules.units import format_duration
 from slo_rules.vocabulary import METRICS
 
-TURN_S: Final = 0.002
+TURN_S: Final = 0.001
 """For about so long there is nobody else's turn."""
 KINDS: Final = (*METRICS, "phase")
 SHARES: Final = tuple((percentile, 100) for percentile in PERCENTILES)
