@@ -6,7 +6,7 @@ cimport exporter.decode.words as pointers
 
 from exporter.join cimport mark_at, trace_key
 from exporter.marks cimport Fingerprints
-from exporter.places cimport Places, Queue, Ranked
+from exporter.places cimport Places, Queue, Ranked, Stack
 from exporter.script cimport Script
 from exporter.tally cimport Plan, Tally
 
@@ -26,8 +26,11 @@ cdef Py_ssize_t BY_ONE_PLAN
 cdef Py_ssize_t NEAR
 cdef Py_ssize_t TOUCHED
 cdef Py_ssize_t GATHERED
+cdef Py_ssize_t LINE
+cdef Py_ssize_t ROWS_AT_ONCE
 
 cpdef long long known_ns(long long newest_ns) except? -1
+cpdef Py_ssize_t lines_of(Py_ssize_t cells)
 
 @cython.final
 cdef class Planned:
@@ -64,9 +67,11 @@ cdef class Express:
     cdef readonly bint replay
     cdef readonly Fingerprints fingerprints
     cdef unsigned long long[::1] marks
-    cdef readonly Py_ssize_t width, stride
-    cdef long long[::1] varying, runs, fixed, cells, free_rows, slots, free_slots, kinds, kind_of, guesses, places, look, fates
-    cdef Py_ssize_t rows_free, slots_free, looked
+    cdef readonly Py_ssize_t width, kind_size
+    cdef long long[::1] varying, fixed, cells, slots, kinds, kind_of, guesses, places, look, touched, fates
+    cdef list free_rows
+    cdef Stack free_slots
+    cdef Py_ssize_t cells_used, looked
     cdef readonly Py_ssize_t kinds_known
     cdef readonly Places traces, ids
     cdef readonly Queue soon, later
@@ -93,35 +98,41 @@ cdef class Express:
                        long long delay_ns, long long lateness_ns)
     cdef int touch_slot(self, size_t slot) except -1
     cdef int touch_row(self, size_t place) except -1
-    @cython.locals(index=size_t, base=size_t, slot="long long", mark="unsigned long long")
+    @cython.locals(lines=Py_ssize_t, free=Stack)
+    cdef int touch_free(self, Py_ssize_t kind) except -1
+    @cython.locals(index=size_t, base=size_t, lines=Py_ssize_t, slot="long long", mark="unsigned long long")
     cdef int touch(self, long long[::1] rows, size_t first, size_t stop) except -1
     @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")
     cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
     @cython.locals(slot="long long", at=Py_ssize_t)
     cdef Py_ssize_t begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
-    @cython.locals(count=Py_ssize_t, index=Py_ssize_t)
-    cdef int grow_rows(self) except -1
-    @cython.locals(count=Py_ssize_t, index=Py_ssize_t)
-    cdef int grow_slots(self) except -1
+    @cython.locals(free=Stack)
+    cdef Py_ssize_t row_for(self, Py_ssize_t lines) except -1
+    @cython.locals(first=Py_ssize_t, index=Py_ssize_t)
+    cdef int add_rows(self, Stack free, Py_ssize_t size) except -1
+    @cython.locals(count=Py_ssize_t, slot=Py_ssize_t)
+    cdef int add_slots(self) except -1
     cdef int look_at(self, Py_ssize_t slot, long long due) except -1
-    @cython.locals(place=size_t, at=size_t, to=size_t,
-                   run=size_t, first=size_t, cell=size_t, seen="long long", due="long long", expiry="long long")
+    @cython.locals(place=size_t, at=size_t, cells="long long *", row="long long *", kinds="long long *", index=size_t,
+                   more=size_t, seen="long long", due="long long", expiry="long long")
     cdef int store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except -1
     @cython.locals(given="long long", index=size_t, guess=size_t, number="long long")
     cdef Py_ssize_t kind(self, long long[::1] rows, Py_ssize_t base) except -2
+    cdef Py_ssize_t guess(self, long long[::1] rows, Py_ssize_t base) except -1
+    cdef Py_ssize_t lines(self, Py_ssize_t kind) except -1
     @cython.locals(size=size_t, place=size_t,
                    differs="long long", index=size_t)
     cdef bint is_kind(self, long long number, long long[::1] rows, Py_ssize_t base, long long given) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, mask=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t find_kind(self, long long[::1] rows, Py_ssize_t base, long long given) except -2
-    @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, more=Py_ssize_t, index=Py_ssize_t)
     cdef Py_ssize_t new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
     @cython.locals(size=Py_ssize_t, mask=Py_ssize_t, place=Py_ssize_t, mixed="unsigned long long", index=Py_ssize_t,
                    at=Py_ssize_t)
     cdef int list_kind(self, Py_ssize_t number) except -1
     cdef unsigned long long mix(self, unsigned long long mixed, long long cell) noexcept
-    @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t, index=Py_ssize_t, place=Py_ssize_t, free=Stack)
     cpdef int drop(self, Py_ssize_t slot, bint known) except -1
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t, identity="long long")
     cdef int unlist(self, Py_ssize_t slot) except -1
@@ -158,8 +169,8 @@ cdef class Express:
     cdef bint arrange(self, Py_ssize_t slot) except -1
     @cython.locals(mixed="unsigned long long",
                    at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
-                   span="long long", parent="long long", link="long long", identity="long long", sequence="long long",
-                   parent_is="long long", parent_as="long long", link_is="long long", identity_as="long long",
+                   span="long long", parent="long long", identity="long long", sequence="long long",
+                   parent_is="long long", parent_as="long long", identity_as="long long",
                    sequence_as="long long", clock_as="long long", resource_as="long long")
     cdef unsigned long long describe(self, Py_ssize_t count, bint announced)
     @cython.locals(index=Py_ssize_t)

@@ -18,7 +18,7 @@ What must stay true
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from exporter import ahead, record
@@ -27,21 +27,29 @@ from exporter.decode import words as pointers
 from exporter.ground import NOTHING, Ground
 from exporter.join import NEVER, Gathering, Table, mark_at, trace_key
 from exporter.marks import Fingerprints
-from exporter.places import Places, Queue, Ranked, grown
+from exporter.places import Places, Queue, Ranked, Stack, grown
 from exporter.record import MISSING
 from exporter.script import Script
 from exporter.tally import Plan, Tally
 from slo_rules.vocabulary import FATES
 
-VARYING: Final = (
-    record.START, record.END, record.SEEN, record.SPAN, record.PARENT, record.LINK, record.REQUEST_ID,
-    record.SEQUENCE_ID, record.ARRIVED, record.ENQUEUED, record.DEQUEUED, record.DISPATCHED, record.SCHEDULED,
-    record.FIRST_TOKEN, record.LAST_TOKEN, record.ENDED, record.INPUT, record.OUTPUT, record.CACHED, record.ITEMS,
-    record.MODEL, record.CLASS, record.CLOCK, record.RESOURCE,
+HEAD: Final = (
+    record.SPAN, record.PARENT, record.START, record.END, record.SEEN, record.CLOCK, record.RESOURCE, record.REQUEST_ID,
+    record.SEQUENCE_ID,
 )  # fmt: skip
-"""The cells of a row that differ from one request to the next; the declared labels follow."""
-FIXED: Final = tuple(cell for cell in range(2, record.LABELS) if cell not in VARYING)
+"""The cells of a row that differ from one request to the next, and are kept of every row, after the kind of it."""
+TAIL: Final = (
+    record.ARRIVED, record.ENQUEUED, record.DEQUEUED, record.DISPATCHED, record.SCHEDULED, record.FIRST_TOKEN,
+    record.LAST_TOKEN, record.ENDED, record.INPUT, record.OUTPUT, record.CACHED, record.ITEMS, record.MODEL,
+    record.CLASS,
+)  # fmt: skip
+"""Likewise, but only those that there are in spans of a kind are kept; the declared labels follow."""
+FIXED: Final = tuple(cell for cell in range(2, record.LABELS) if cell not in HEAD + TAIL)
 """The others, but for the trace id: together with which cells there are, they make a *kind* of span."""
+LINE: Final = 8
+"""Cells of a line of the cache. What is kept of a row has some lines of its own."""
+ROWS_AT_ONCE: Final = 64
+"""So much room is made for, of the same size."""
 MOST_KINDS: Final = 8192
 MOST_SHAPES: Final = 8192
 MOST_PLANS: Final = 65_536
@@ -191,18 +199,19 @@ class Express:
         self.grace_ns = table.grace_ns
         self.max_age_ns = table.max_age_ns
         self.width = table.width
-        self.varying = memoryview(array("q", [*VARYING, *range(record.LABELS, self.width)]))
-        self.runs = memoryview(array("q", _runs(self.varying)))
+        self.varying = memoryview(array("q", [*HEAD, *TAIL, *range(record.LABELS, self.width)]))
         self.fixed = memoryview(array("q", FIXED))
-        self.stride = 1 + len(self.varying)
-        self.row_ground = Ground(self.stride * 256)
+        self.row_ground = Ground(4 * LINE * ROWS_AT_ONCE)
         self.cells = self.row_ground.view()
-        self.free_rows = memoryview(array("q", range(0, 256 * self.stride, self.stride)))
-        self.rows_free = 256
+        """Of rows that wait: the kind, the cells of HEAD, and those of the others that there are."""
+        self.cells_used = 0
+        self.free_rows = [Stack() for _ in range(lines_of(len(self.varying)) + 1)]
+        """By their lines."""
         self.slot_ground = Ground(16 * 256)
         self.slots = self.slot_ground.view()
-        self.free_slots = memoryview(array("q", range(256)))
-        self.slots_free = 256
+        self.free_slots = Stack()
+        for slot in range(255, -1, -1):
+            self.free_slots.push(slot)
         self.traces = Places()
         self.ids = Places()
         self.put_offs = Ranked()
@@ -210,7 +219,10 @@ class Express:
         self.soon = Queue()
         self.later = Queue()
         """Those who wait for more spans, and the jobs that wait in a queue and might be too old some day."""
-        self.kinds = memoryview(array("q", bytes(8 * (len(FIXED) + 1) * 64)))
+        self.kind_size = len(FIXED) + 3 + len(self.varying) - len(HEAD)
+        self.kinds = memoryview(array("q", bytes(8 * 64 * self.kind_size)))
+        """By kind: the fixed cells, which of the varying ones there are, the lines of a row, how many cells it has
+        beside those of HEAD, and which."""
         self.kinds_known = 0
         self.guesses = memoryview(array("q", [-1]) * 64)
         """The kinds of the rows that came last, by what tells most kinds apart."""
@@ -247,6 +259,8 @@ class Express:
         self.places = memoryview(array("q", bytes(8 * 8)))
         self.look = memoryview(array("q", bytes(8 * (8 * 2 + 1))))
         self.looked = 0
+        self.touched = memoryview(array("q", bytes(8 * len(self.free_rows))))
+        """Free rows that were brought near, by their lines."""
         self.fates = memoryview(array("q", bytes(8 * len(FATES))))
         self.odd: list[int] = []
         """Of the rows received last, those that must go the general way."""
@@ -309,13 +323,14 @@ class Express:
             self.fingerprints.touch(mark)
             if rows[base + 29] != MISSING:
                 self.ids.touch(rows[base + 29])
+        for lines in range(len(self.touched)):
+            self.touched[lines] = 0
         for index in range(first, stop):
             base = index * self.width
             slot = self.traces.find(trace_key(rows[base], rows[base + 1]))
             if slot >= 0:
                 self.touch_slot(slot)
-            if index - first < self.rows_free:
-                self.touch_row(self.free_rows[self.rows_free - 1 - (index - first)])
+            self.touch_free(self.guesses[self.guess(rows, base)])
 
     def touch_slot(self, slot: int) -> None:
         """Bring near a trace that waits."""
@@ -323,11 +338,19 @@ class Express:
         ahead.prefetch(self.slots[16 * slot + 8])
 
     def touch_row(self, place: int) -> None:
-        """Bring near a row that waits."""
+        """Bring near a row that waits; hardly any has more than three lines."""
         ahead.prefetch(self.cells[place])
         ahead.prefetch(self.cells[place + 8])
         ahead.prefetch(self.cells[place + 16])
-        ahead.prefetch(self.cells[place + self.stride - 1])
+
+    def touch_free(self, kind: int) -> None:
+        """Bring near where another row of a kind will be kept."""
+        if kind >= 0:
+            lines = self.lines(kind)
+            free = self.free_rows[lines]
+            if self.touched[lines] < free.count:
+                self.touched[lines] += 1
+                self.touch_row(free.places[free.count - self.touched[lines]])
 
     def take(self, rows: memoryview, base: int) -> bool:
         """Keep a row, or hand over what belongs to it; whether it was kept."""
@@ -357,10 +380,9 @@ class Express:
 
     def begin(self, key: int, high: int, low: int, seen: int) -> int:
         """A slot for a new trace."""
-        if self.slots_free == 0:
-            self.grow_slots()
-        self.slots_free -= 1
-        slot = self.free_slots[self.slots_free]
+        if self.free_slots.count == 0:
+            self.add_slots()
+        slot = self.free_slots.pop()
         at = 16 * slot
         self.slots[at + 1] = high
         self.slots[at + 2] = low
@@ -380,18 +402,15 @@ class Express:
 
     def store(self, slot: int, rows: memoryview, base: int, kind: int) -> None:
         """Copy what varies of a row."""
-        if self.rows_free == 0:
-            self.grow_rows()
-        self.rows_free -= 1
-        place = self.free_rows[self.rows_free]
-        at = 16 * slot
-        self.cells[place] = kind
-        to = place + 1
-        for run in range(0, len(self.runs), 2):
-            first = base + self.runs[run]
-            for cell in range(first, first + self.runs[run + 1]):
-                self.cells[to] = rows[cell]
-                to += 1
+        place, at = self.row_for(self.lines(kind)), 16 * slot
+        cells, row, kinds = pointers.cells(self.cells), pointers.cells(rows), pointers.cells(self.kinds)
+        cells[place] = kind
+        pointers.put(cells, place + 1, row, base + 2, 5)  # HEAD
+        pointers.put(cells, place + 6, row, base + 9, 2)
+        pointers.put(cells, place + 8, row, base + 29, 2)
+        more = kind * self.kind_size + len(self.fixed) + 2
+        for index in range(1, kinds[more] + 1):
+            cells[place + 9 + index] = row[base + kinds[more + index]]
         self.slots[at + 8 + self.slots[at + 3]] = place
         self.slots[at + 3] += 1
         seen = rows[base + 6]
@@ -409,18 +428,26 @@ class Express:
         given = 0
         for index in range(len(self.varying)):
             given = given * 2 + (rows[base + self.varying[index]] != MISSING)
-        guess = (rows[base + 7] * 31 + rows[base + 26]) & 63
+        guess = self.guess(rows, base)
         number = self.guesses[guess]
         if not self.is_kind(number, rows, base, given):
             number = self.guesses[guess] = self.find_kind(rows, base, given)
         return number
+
+    def guess(self, rows: memoryview, base: int) -> int:
+        """What tells most kinds apart."""
+        return (rows[base + 7] * 31 + rows[base + 26]) & 63
+
+    def lines(self, kind: int) -> int:
+        """Of a row of a kind."""
+        return self.kinds[kind * self.kind_size + len(self.fixed) + 1]
 
     def is_kind(self, number: int, rows: memoryview, base: int, given: int) -> bool:
         """Whether a row is of a kind."""
         if number < 0:
             return False
         size = len(self.fixed)
-        place = number * (size + 1)
+        place = number * self.kind_size
         differs = self.kinds[place + size] ^ given
         for index in range(size):
             differs |= self.kinds[place + index] ^ rows[base + self.fixed[index]]
@@ -445,19 +472,25 @@ class Express:
         if self.kinds_known >= MOST_KINDS or len(self.varying) > 62:
             return -1
         number = self.kinds_known
-        if (number + 1) * (size + 1) > len(self.kinds):
+        if (number + 1) * self.kind_size > len(self.kinds):
             self.kinds = grown(self.kinds)
         self.kinds_known += 1
-        place = number * (size + 1)
+        place = number * self.kind_size
         for index in range(size):
             self.kinds[place + index] = rows[base + self.fixed[index]]
         self.kinds[place + size] = given
+        more = place + size + 2
+        for index in range(9, len(self.varying)):  # after HEAD
+            if rows[base + self.varying[index]] != MISSING:
+                self.kinds[more] += 1
+                self.kinds[more + self.kinds[more]] = self.varying[index]
+        self.kinds[more - 1] = lines_of(9 + self.kinds[more])
         self.kind_of[at] = number + 1
         return number
 
     def renumber(self) -> None:
         """Forget the kinds of which no span waits. Shapes, which go by the numbers of kinds, are learnt anew."""
-        kinds, size, numbers = self.kinds, len(self.fixed) + 1, dict[int, int]()
+        kinds, size, numbers = self.kinds, self.kind_size, dict[int, int]()
         self.kinds = memoryview(array("q", bytes(8 * len(kinds))))
         self.kind_of = memoryview(array("q", bytes(8 * len(self.kind_of))))
         self.kinds_known = 0
@@ -483,7 +516,7 @@ class Express:
     def list_kind(self, number: int) -> None:
         """Let a kind be found by its cells."""
         size, mask = len(self.fixed), len(self.kind_of) - 1
-        place = number * (size + 1)
+        place = number * self.kind_size
         mixed = self.mix(17, self.kinds[place + size])
         for index in range(size):
             mixed = self.mix(mixed, self.kinds[place + index])
@@ -497,27 +530,32 @@ class Express:
         mixed = (mixed ^ (cell & MASK)) * ODD & MASK
         return mixed ^ (mixed >> 29)
 
-    def grow_rows(self) -> None:
-        """Twice the room for rows."""
-        count = len(self.cells) // self.stride
-        self.cells = NOTHING
-        self.row_ground.grow(2 * count * self.stride)
-        self.cells = self.row_ground.view()
-        self.free_rows = memoryview(array("q", bytes(16 * count)))
-        for index in range(count):
-            self.free_rows[index] = (2 * count - 1 - index) * self.stride
-        self.rows_free = count
+    def row_for(self, lines: int) -> int:
+        """Room for a row."""
+        free = self.free_rows[lines]
+        if free.count == 0:
+            self.add_rows(free, LINE * lines)
+        return free.pop()
 
-    def grow_slots(self) -> None:
+    def add_rows(self, free: Stack, size: int) -> None:
+        """Room for some more rows of so many cells."""
+        first = self.cells_used
+        self.cells_used += ROWS_AT_ONCE * size
+        if self.cells_used + LINE > len(self.cells):  # three lines from each row on are there, to be brought near
+            self.cells = NOTHING
+            self.row_ground.grow(2 * self.cells_used)
+            self.cells = self.row_ground.view()
+        for index in range(ROWS_AT_ONCE - 1, -1, -1):
+            free.push(first + index * size)
+
+    def add_slots(self) -> None:
         """Twice the room for traces."""
         count = len(self.slots) // 16
         self.slots = NOTHING
         self.slot_ground.grow(32 * count)
         self.slots = self.slot_ground.view()
-        self.free_slots = memoryview(array("q", bytes(16 * count)))
-        for index in range(count):
-            self.free_slots[index] = 2 * count - 1 - index
-        self.slots_free = count
+        for slot in range(2 * count - 1, count - 1, -1):
+            self.free_slots.push(slot)
 
     # To the table.
 
@@ -597,13 +635,15 @@ class Express:
         at, rows = 16 * slot, []
         for index in range(self.slots[at + 3]):
             place = self.slots[at + 8 + index]
-            kind = self.cells[place] * (len(self.fixed) + 1)
+            kind = self.cells[place] * self.kind_size
             row = [MISSING] * self.width
             row[0], row[1] = self.slots[at + 1], self.slots[at + 2]
             for number, cell in enumerate(self.fixed):
                 row[cell] = self.kinds[kind + number]
-            for number, cell in enumerate(self.varying):
-                row[cell] = self.cells[place + 1 + number]
+            more = kind + len(self.fixed) + 2
+            cells = [*HEAD, *(self.kinds[more + number] for number in range(1, self.kinds[more] + 1))]
+            for number, cell in enumerate(cells, 1):
+                row[cell] = self.cells[place + number]
             rows.append(row)
         return rows
 
@@ -613,18 +653,18 @@ class Express:
         if known:
             self.unlist(slot)
         for index in range(self.slots[at + 3]):
-            self.free_rows[self.rows_free] = self.slots[at + 8 + index]
-            self.rows_free += 1
+            place = self.slots[at + 8 + index]
+            free = self.free_rows[self.lines(self.cells[place])]
+            free.push(place)
         self.slots[at] = NEVER
-        self.free_slots[self.slots_free] = slot
-        self.slots_free += 1
+        self.free_slots.push(slot)
 
     def unlist(self, slot: int) -> None:
         """Let its trace and ids lead to a slot no more."""
         at = 16 * slot
         self.traces.remove(trace_key(self.slots[at + 1], self.slots[at + 2]))
         for index in range(self.slots[at + 3]):
-            identity = self.cells[self.slots[at + 8 + index] + 7]
+            identity = self.cells[self.slots[at + 8 + index] + 8]
             if identity != MISSING:
                 self.ids.remove(identity)
         self.open -= 1
@@ -665,7 +705,7 @@ class Express:
             at = 16 * self.dues[2 * index + 1]
             if self.slots[at] == self.dues[2 * index]:
                 for row in range(self.slots[at + 3]):
-                    identity = self.cells[self.slots[at + 8 + row] + 7]
+                    identity = self.cells[self.slots[at + 8 + row] + 8]
                     if identity != MISSING:
                         self.ids.touch(identity)
         self.gathered, self.taken = count, 0
@@ -729,7 +769,7 @@ class Express:
         self.slots[16 * slot] = NEVER - 1  # another pair in the queue may have had the same time
         self.settle_fates(act)
         place, ready = self.places[act.first], known_ns(act.script.value(act.end))
-        self.put_offs.push(ready, self.cells[place + 1], self.cells[place + 4], slot)
+        self.put_offs.push(ready, self.cells[place + 3], self.cells[place + 1], slot)
 
     def measure(self, ready: int, start: int, span: int, now: int) -> int:
         """Count what was put off up to these numbers; -1 at the end.
@@ -828,13 +868,13 @@ class Express:
         at = 16 * slot
         for index in range(self.slots[at + 3]):
             row = self.slots[at + 8 + index]
-            start, end = self.cells[row + 1], self.cells[row + 2]
+            start, end = self.cells[row + 3], self.cells[row + 4]
             to = index
             while to > 0:
                 before = self.places[to - 1]
-                if self.cells[before + 1] < start or (self.cells[before + 1] == start and self.cells[before + 2] < end):
+                if self.cells[before + 3] < start or (self.cells[before + 3] == start and self.cells[before + 4] < end):
                     break
-                if self.cells[before + 1] == start and self.cells[before + 2] == end:
+                if self.cells[before + 3] == start and self.cells[before + 4] == end:
                     return False
                 self.places[to] = before
                 to -= 1
@@ -847,34 +887,33 @@ class Express:
         at = 1
         for index in range(count):
             row = self.places[index]
-            span, parent, link = self.cells[row + 4], self.cells[row + 5], self.cells[row + 6]
-            identity, sequence = self.cells[row + 7], self.cells[row + 8]
-            parent_is = parent_as = link_is = identity_as = sequence_as = clock_as = resource_as = -1
+            span, parent, identity, sequence = (
+                self.cells[row + 1], self.cells[row + 2], self.cells[row + 8], self.cells[row + 9],
+            )  # fmt: skip
+            parent_is = parent_as = identity_as = sequence_as = clock_as = resource_as = -1
             for other in range(count):
                 beside = self.places[other]
-                if parent != 0 and self.cells[beside + 4] == parent and parent_is < 0:
+                if parent != 0 and self.cells[beside + 1] == parent and parent_is < 0:
                     parent_is = other
-                if link != MISSING and self.cells[beside + 4] == link and link_is < 0:
-                    link_is = other
-                if self.cells[beside + 5] == parent and parent_as < 0:
+                if self.cells[beside + 2] == parent and parent_as < 0:
                     parent_as = other
-                if self.cells[beside + 7] == identity and identity_as < 0:
+                if self.cells[beside + 8] == identity and identity_as < 0:
                     identity_as = other
-                if self.cells[beside + 8] == sequence and sequence_as < 0:
+                if self.cells[beside + 9] == sequence and sequence_as < 0:
                     sequence_as = other
-                if self.cells[beside + 23] == self.cells[row + 23] and clock_as < 0:
+                if self.cells[beside + 6] == self.cells[row + 6] and clock_as < 0:
                     clock_as = other
-                if self.cells[beside + 24] == self.cells[row + 24] and resource_as < 0:
+                if self.cells[beside + 7] == self.cells[row + 7] and resource_as < 0:
                     resource_as = other
-                if other != index and self.cells[beside + 4] == span:
+                if other != index and self.cells[beside + 1] == span:
                     self.looked = 0  # two spans of one id
                     return 0
             self.look[at] = self.cells[row]
             if parent == 0:
                 parent_is = 9
             self.look[at + 1] = (
-                resource_as << 24 | clock_as << 20 | (parent_is + 1) << 16 | parent_as << 12 | (link_is + 1) << 8
-                | identity_as << 4 | sequence_as
+                resource_as << 20 | clock_as << 16 | (parent_is + 1) << 12 | parent_as << 8 | identity_as << 4
+                | sequence_as
             )  # fmt: skip
             mixed = self.mix(self.mix(mixed, self.look[at]), self.look[at + 1])
             at += 2
@@ -1033,12 +1072,12 @@ def known_ns(newest_ns: int) -> int:
     return ((newest_ns + AHEAD_NS) // BUCKET_NS + 1) * BUCKET_NS
 
 
-def _runs(cells: Iterable[int]) -> list[int]:
-    """The first of each run of neighbours, and how long it is."""
-    runs: list[int] = []
-    for cell in cells:
-        if runs and cell == runs[-2] + runs[-1]:
-            runs[-1] += 1
-        else:
-            runs += [cell, 1]
-    return runs
+def lines_of(cells: int) -> int:
+    """The lines that a row takes which has so many cells beside its kind."""
+    return -(-(1 + cells) // LINE)
+
+
+def kept(row: Sequence[int]) -> list[int]:
+    """Which cells of a row are kept, in their order, from the second on: the first is its kind."""
+    more = (*TAIL, *range(record.LABELS, len(row)))
+    return [*HEAD, *(cell for cell in more if row[cell] != MISSING)]

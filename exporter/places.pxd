@@ -41,6 +41,14 @@ cdef class Places:
     cpdef int remove(self, unsigned long long key) except -1
 
 @cython.final
+cdef class Stack:
+    cdef readonly Py_ssize_t count
+    cdef readonly long long[::1] places
+
+    cpdef int push(self, long long place) except -1
+    cpdef Py_ssize_t pop(self) except? -3
+
+@cython.final
 cdef class Queue:
     cdef long long[::1] ring
     cdef long long[::1] heap

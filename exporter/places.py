@@ -82,7 +82,7 @@ class Some:
         old, size = self.cells, self.mask + 1
         self.mask = 2 * size - 1
         self.count = 0
-        self.cells = memoryview(array("Q", bytes(32 * size)))
+        self.cells = memoryview(array("Q", [0]) * (4 * size))
         for at in range(size):
             if old[2 * at] != 0:
                 self.put(old[2 * at], old[2 * at + 1] - 2)
@@ -118,6 +118,26 @@ class Places:
         """Forget a key."""
         part = self.parts[(((key & MASK) ^ SEED) * ODD & MASK) >> 60]
         part.remove(key)
+
+
+class Stack:
+    """Places, of which that which came last is taken first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.places = memoryview(array("q", bytes(8 * 64)))
+
+    def push(self, place: int) -> None:
+        """Put one on top."""
+        if self.count == len(self.places):
+            self.places = grown(self.places)
+        self.places[self.count] = place
+        self.count += 1
+
+    def pop(self) -> int:
+        """Take the topmost; there must be one."""
+        self.count -= 1
+        return self.places[self.count]
 
 
 class Queue:
@@ -186,7 +206,7 @@ class Queue:
     def grow_ring(self) -> None:
         """Twice the room."""
         old, mask, count = self.ring, len(self.ring) // 2 - 1, self.tail - self.head
-        self.ring = memoryview(array("q", bytes(16 * len(old))))
+        self.ring = memoryview(array("q", [0]) * (2 * len(old)))
         for at in range(count):
             place = 2 * ((self.head + at) & mask)
             self.ring[2 * at] = old[place]
@@ -293,6 +313,6 @@ class Ranked:
 
 def grown(cells: memoryview) -> memoryview:
     """The same cells, and as many again."""
-    grown = memoryview(array("q", bytes(16 * len(cells))))
+    grown = memoryview(array("q", [0]) * (2 * len(cells)))
     grown[: len(cells)] = cells
     return grown

@@ -9,7 +9,7 @@ from typing import Final
 
 from exporter import record, sheet
 from exporter.align import Offsets
-from exporter.express import VARYING, Act, Lesson
+from exporter.express import Act, Lesson, kept
 from exporter.measure import Request, Rules, measure, observations
 from exporter.record import COUNTED, MISSING
 from exporter.recording import Num, Tape, Text, Unusual
@@ -30,14 +30,13 @@ class _Stage:
     def __init__(self, rows: Sequence[Row], offsets: Offsets) -> None:
         self.tape = Tape(offsets)
         self.loads: list[tuple[int, int, int]] = []
-        self.varying = [*VARYING, *range(record.LABELS, len(rows[0]))]
         self.rows = [self._traced(place, row) for place, row in enumerate(rows)]
 
     def _traced(self, place: int, row: Row) -> Row:
         traced = list(row)
         for cell in (record.TRACE_HI, record.TRACE_LO):
             traced[cell] = self._text(row[cell], -1, cell)
-        for index, cell in enumerate(self.varying, 1):
+        for index, cell in enumerate(kept(row), 1):
             if row[cell] == MISSING:
                 continue
             if cell in NUMBERS:

@@ -65,7 +65,8 @@ class _Scrape:
         self.by_gauges = sorted(pipeline.told_by_gauges)
         self.tally: Tally = pipeline.tally
         self.declared = self.tally.label_names[2:]
-        self.traffic, self.slo_counts = self.tally.traffic, self.tally.slo_counts  # each look has them brought up to date
+        # Looked at once: each look has them brought up to date.
+        self.traffic, self.slo_counts = self.tally.traffic, self.tally.slo_counts
         self.cells = self.tally.cells.copy()
         self.windows = self.tally.windows
         self.readings = Readings(self.tally)

@@ -11,17 +11,20 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
-from exporter import express
-from exporter.config import Settings
+from exporter import express, record
+from exporter.config import Label, Labels, Settings
 from exporter.express import MOST_ACTS
+from exporter.join import trace_key
 from exporter.pipeline import Pipeline
 from exporter.places import Places, Queue
 from exporter.profile import built_in
+from exporter.record import MISSING
 from tests.exporter.live import Live, slo
 from tests.exporter.spans import Sent, body, envoy, ns, of_models, span, vllm
 
 pytestmark = pytest.mark.both_builds
 
+LABELS = tuple(Label(name=name, attributes=(name,)) for name in ("tenant", "tier"))
 KEYS = st.integers(0, 7) | st.integers(0, 2**64 - 1)
 
 
@@ -133,6 +136,38 @@ def test_a_reload_keeps_what_waits() -> None:
     pipeline.tick(ns(60_000))
     assert pipeline.tally.joined["whole"] == 1
     assert pipeline.fates["used"] == 2
+
+
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 2**20 - 1), min_size=1, max_size=9))
+def test_rows_wait_as_they_came(seed: int, kinds: list[int]) -> None:
+    """Whichever cells there are, and whoever waited where they wait now. `kinds`: a bit for each cell that may be."""
+    rng = Random(seed)
+    of = Pipeline(Settings(labels=Labels(declared=LABELS)), built_in(), []).express
+    may_be = [*express.TAIL, record.REQUEST_ID, record.SEQUENCE_ID, *range(record.LABELS, of.width)]
+    waiting: dict[tuple[int, int], list[list[int]]] = {}
+    for number in range(300):
+        row = [MISSING] * of.width
+        for bit, cell in enumerate(may_be):
+            if rng.choice(kinds) >> bit & 1:
+                row[cell] = rng.randrange(-(2**62), 2**62)
+        for cell in (record.PARENT, record.CLOCK, record.RESOURCE, record.STATUS):
+            row[cell] = rng.randrange(4)
+        trace = rng.choice([*waiting, (rng.randrange(2**62), number)])
+        row[record.TRACE_HI], row[record.TRACE_LO], row[record.SPAN] = *trace, number + 1
+        row[record.START], row[record.END], row[record.SEEN], row[record.PROFILE] = number, number, number, 0
+        odd = of.receive(memoryview(array("q", row)), 1, number, 0, 1, 2)
+        if odd:  # the ninth of its trace
+            waiting.pop(trace)
+            continue
+        waiting.setdefault(trace, []).append(row)
+        if rng.random() < 0.2:
+            trace = rng.choice(list(waiting))
+            of.drop(of.traces.find(trace_key(*trace)), True)
+            del waiting[trace]
+        if rng.random() < 0.05:
+            of.renumber()
+    for trace, rows in waiting.items():
+        assert of.rows_of(of.traces.find(trace_key(*trace))) == rows
 
 
 def test_kinds_of_spans_that_do_not_come_any_more_are_forgotten() -> None:
