@@ -1,9 +1,12 @@
 # Types for the compiled build; grain.py is the program.
 cimport cython
 
+cimport exporter.decode.words as pointers
+
 cdef long long SLOTS
 cdef int SLOT_BITS
 cdef unsigned long long ODD
+cdef unsigned long long ALL_BITS
 cdef long long UNIT
 cdef int UNIT_BITS
 cdef long long LIMIT
@@ -73,7 +76,7 @@ cdef class Packer:
 
 @cython.final
 cdef class Reader:
-    cdef const unsigned char[::1] code
+    cdef bytes code
     cdef Py_ssize_t at
     cdef long long series
     cdef Run run
@@ -83,15 +86,14 @@ cdef class Reader:
     cpdef bint begin(self) except -1
     @cython.locals(low_bits=int, count=Py_ssize_t)
     cdef bint next(self) except -1
-    @cython.locals(code="const unsigned char[::1]", at=Py_ssize_t, value="unsigned long long", shift=int,
-                   byte="unsigned long long")
+    @cython.locals(code=bytes, at=Py_ssize_t, value="unsigned long long", shift=int, byte="unsigned long long")
     cdef Py_ssize_t number(self) except? -1
-    @cython.locals(slots="int[::1]", amounts="long long[::1]", slot=int, code="const unsigned char[::1]",
+    @cython.locals(slots="int *", amounts="long long *", slot=int, code=bytes,
                    at=Py_ssize_t, end=Py_ssize_t, held="unsigned long long", bits=int, mask="unsigned long long",
-                   place=Py_ssize_t, high=int, zeros=int, byte="unsigned long long")
+                   place=Py_ssize_t, high=int, zeros=int, byte="unsigned long long", word="unsigned long long", taken=int)
     cdef int samples(self, int low_bits, Py_ssize_t count) except -1
-    @cython.locals(slot=int, place=Py_ssize_t, size="unsigned long long", exact="unsigned long long",
-                   amount="long long")
+    @cython.locals(slots="int *", amounts="long long *", slot=int, code=bytes, at=Py_ssize_t, turn=Py_ssize_t,
+                   byte="unsigned long long", value="unsigned long long", shift=int, exact=bint, amount="long long")
     cdef int entries(self, Py_ssize_t count) except -1
 
 @cython.final

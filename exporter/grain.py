@@ -11,12 +11,14 @@ An amount here is below 2^62 in size, so that two can be added; what grows beyon
 from array import array
 from typing import Final
 
+from exporter.decode import words as pointers
 from exporter.record import WEIGHT_ONE
 
 SLOTS: Final = 65_536
 """Slots of one series; series and slot are kept as one key, `series * SLOTS + slot`."""
 SLOT_BITS: Final = 16
 ODD: Final = 0x9E3779B97F4A7C15
+ALL_BITS: Final = 0xFFFF_FFFF_FFFF_FFFF
 UNIT: Final = WEIGHT_ONE
 """What most amounts are: one request. Multiples of it take less room."""
 UNIT_BITS: Final = WEIGHT_ONE.bit_length() - 1
@@ -268,7 +270,7 @@ class Reader:
     """Reads a piece, series by series."""
 
     def __init__(self, code: bytes) -> None:
-        self.code = memoryview(code)
+        self.code = code
         self.at = 0
         self.series = -1
         self.run = Run()
@@ -313,7 +315,7 @@ class Reader:
 
     def samples(self, low_bits: int, count: int) -> None:
         """What `Packer.put_samples` wrote."""
-        slots, amounts = self.run.slots, self.run.amounts
+        slots, amounts = pointers.ints(self.run.slots), pointers.cells(self.run.amounts)
         slot = self.number()
         code, at, end, held, bits = self.code, self.at, len(self.code), 0, 0
         mask = (1 << low_bits) - 1
@@ -322,6 +324,12 @@ class Reader:
         for place in range(1, count):
             high = 0
             while True:
+                if bits < 32 and at + 8 <= end:  # what does not fit is read again, and is the same then
+                    word = pointers.little64(code, at)
+                    held |= (word & ALL_BITS) << bits & ALL_BITS
+                    taken = (63 - bits) >> 3
+                    at += taken
+                    bits += 8 * taken
                 while bits < 32 and at < end:
                     byte = code[at]
                     held |= byte << bits
@@ -342,17 +350,28 @@ class Reader:
 
     def entries(self, count: int) -> None:
         """What `Packer.put_amounts` wrote."""
-        slot = 0
-        for place in range(count):
-            slot += self.number()
-            size = self.number()
-            exact = size & 1
-            size >>= 1
-            amount = (size + 1) >> 1
-            if size & 1:
+        slots, amounts = pointers.ints(self.run.slots), pointers.cells(self.run.amounts)
+        code, at, slot = self.code, self.at, 0
+        for turn in range(2 * count):
+            byte = code[at]  # as in `number`
+            at += 1
+            value, shift = byte & 127, 0
+            while byte & 128:
+                byte = code[at]
+                at += 1
+                shift += 7
+                value |= (byte & 127) << shift
+            if not turn & 1:
+                slot += value
+                slots[turn >> 1] = slot
+                continue
+            exact = value & 1
+            value >>= 1
+            amount = (value + 1) >> 1
+            if value & 1:
                 amount = -amount
-            self.run.slots[place] = slot
-            self.run.amounts[place] = amount if exact else amount * UNIT
+            amounts[turn >> 1] = amount if exact else amount * UNIT
+        self.at = at
 
 
 class Merge:

@@ -81,7 +81,8 @@ cdef class Totals:
     cpdef int add(self, Py_ssize_t window, long long series, Py_ssize_t slot, amount) except -1
     @cython.locals(window=Py_ssize_t)
     cdef int queue_one(self, list windows, long long series, Py_ssize_t slot, long long amount) except -1
-    @cython.locals(place=Py_ssize_t, last=int, slot=int, index=size_t, slots="int[::1]", amounts="long long[::1]")
+    @cython.locals(place=Py_ssize_t, last=int, slot=int, index=size_t, slots="int *", amounts="long long *",
+                   run_slots="int *", run_amounts="long long *")
     cdef int queue(self, Py_ssize_t window, long long series, Run run, int sign) except -1
     cdef int _visit(self, Py_ssize_t place, Py_ssize_t page) except -1
     @cython.locals(visit=Py_ssize_t)

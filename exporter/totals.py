@@ -185,18 +185,19 @@ class Totals:
 
     def queue(self, window: int, series: int, run: Run, sign: int) -> None:
         """Add, or with a sign of -1 take away, what a run holds, likewise."""
-        slots, amounts = self.queue_slots, self.queue_amounts
+        slots, amounts = pointers.ints(self.queue_slots), pointers.cells(self.queue_amounts)
+        run_slots, run_amounts = pointers.ints(run.slots), pointers.cells(run.amounts)
         place, last = self.place(window, series), -1
         for index in range(run.count):
             if self.queued == QUEUE:
                 self.flush()
                 place, last = self.place(window, series), -1
-            slot = run.slots[index]
+            slot = run_slots[index]
             if slot >> PAGE_BITS != last:
                 last = slot >> PAGE_BITS
                 self._visit(place, last)
             slots[self.queued] = slot
-            amounts[self.queued] = sign * run.amounts[index]
+            amounts[self.queued] = sign * run_amounts[index]
             self.queued += 1
 
     def _visit(self, place: int, page: int) -> None:
