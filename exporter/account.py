@@ -52,7 +52,7 @@ class Cells:
     """Blocks of cells, each known by its place. Place 0 is none."""
 
     def __init__(self, count: int = 1024) -> None:
-        self._ground = Ground(count)
+        self._ground = Ground(max(count, LINE))
         self.cells = self._ground.view()
         self.used = LINE
         self.free: dict[int, list[int]] = {}

@@ -27,6 +27,7 @@ cdef Py_ssize_t NEAR
 cdef Py_ssize_t TOUCHED
 cdef Py_ssize_t GATHERED
 cdef Py_ssize_t LINE
+cdef Py_ssize_t LINES
 cdef Py_ssize_t ROWS_AT_ONCE
 
 cpdef long long known_ns(long long newest_ns) except? -1
@@ -126,7 +127,7 @@ cdef class Express:
     cdef bint is_kind(self, long long number, long long[::1] rows, Py_ssize_t base, long long given) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, mask=Py_ssize_t, at=Py_ssize_t)
     cdef Py_ssize_t find_kind(self, long long[::1] rows, Py_ssize_t base, long long given) except -2
-    @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, more=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, number=Py_ssize_t, place=Py_ssize_t, more=Py_ssize_t, lines=Py_ssize_t, index=Py_ssize_t)
     cdef Py_ssize_t new_kind(self, long long[::1] rows, Py_ssize_t base, long long given, Py_ssize_t at) except -2
     @cython.locals(size=Py_ssize_t, mask=Py_ssize_t, place=Py_ssize_t, mixed="unsigned long long", index=Py_ssize_t,
                    at=Py_ssize_t)

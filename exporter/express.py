@@ -48,6 +48,8 @@ FIXED: Final = tuple(cell for cell in range(2, record.LABELS) if cell not in HEA
 """The others, but for the trace id: together with which cells there are, they make a *kind* of span."""
 LINE: Final = 8
 """Cells of a line of the cache. What is kept of a row has some lines of its own."""
+LINES: Final = 3
+"""Rows that need more have as many as the widest, since room is not shared by rows of different sizes."""
 ROWS_AT_ONCE: Final = 64
 """So much room is made for, of the same size."""
 MOST_KINDS: Final = 8192
@@ -484,7 +486,8 @@ class Express:
             if rows[base + self.varying[index]] != MISSING:
                 self.kinds[more] += 1
                 self.kinds[more + self.kinds[more]] = self.varying[index]
-        self.kinds[more - 1] = lines_of(9 + self.kinds[more])
+        lines = lines_of(9 + self.kinds[more])
+        self.kinds[more - 1] = lines if lines <= LINES else len(self.free_rows) - 1
         self.kind_of[at] = number + 1
         return number
 

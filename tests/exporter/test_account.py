@@ -30,6 +30,11 @@ def test_a_cell_holds_its_sum_however_large(amounts: list[int]) -> None:
     assert (cells.take(place), cells.value(place), cells.value(place + 1)) == (sum(amounts), 0, sum(amounts))
 
 
+@pytest.mark.parametrize("count", [1, 2, 1024])
+def test_cells_of_which_none_is_used_can_be_copied(count: int) -> None:
+    assert Cells(count).copy().used == Cells(count).used
+
+
 @given(st.lists(st.tuples(FACTORS, WEIGHTS)))
 def test_a_pair_of_cells_holds_the_sum_of_products_however_large(products: list[tuple[int, int]]) -> None:
     cells = Cells(4)

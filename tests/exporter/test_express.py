@@ -170,6 +170,23 @@ def test_rows_wait_as_they_came(seed: int, kinds: list[int]) -> None:
         assert of.rows_of(of.traces.find(trace_key(*trace))) == rows
 
 
+def test_rows_of_ever_other_sizes_take_room_for_three_sizes_at_most() -> None:
+    labels = tuple(Label(name=f"label{number}", attributes=("x",)) for number in range(37))
+    of = Pipeline(Settings(labels=Labels(declared=labels)), built_in(), []).express
+    more = [*express.TAIL, *range(record.LABELS, of.width)]
+    for many in range(0, len(more) + 1, 3):
+        for number in range(500):
+            row = [MISSING] * of.width
+            row[: record.PROFILE + 1] = many, number + 1, number + 1, 0, number, number, number, 0
+            for cell in more[:many]:
+                row[cell] = 7
+            assert not of.receive(memoryview(array("q", row)), 1, number, 0, 1, 2)
+        for number in range(500):
+            of.drop(of.traces.find(trace_key(many, number + 1)), True)
+    lines = 2 + 3 + 8
+    assert len(of.row_ground.memory) <= 2 * 64 * lines * (500 + 64)
+
+
 def test_kinds_of_spans_that_do_not_come_any_more_are_forgotten() -> None:
     of = Live(grace_ms=2_000)
     for each in range(30):
