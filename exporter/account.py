@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from mmap import mmap
 from typing import Final, NamedTuple
 
+from exporter.decode import words as pointers
 from exporter.ground import NOTHING, Ground
 from exporter.histogram import LIMIT_NS, TOP_SLOT, least_ns, own_slot
 from exporter.record import WEIGHT_ONE
@@ -318,17 +319,28 @@ def count_values(
     The newest in a bucket stands for it from now on: the value with a number, from 0 on, is of the request whose sheet
     begins at `starts[first + number] + base`.
     """
+    if not 0 <= place <= place + edges.size <= len(cells.cells):
+        raise IndexError(f"a histogram of {edges.size} cells at {place}")
+    block, edges_ns, groups = pointers.cells(cells.cells), pointers.cells(edges.edges), pointers.cells(edges.starts)
+    whole, plain = weight >> WHOLE_BITS, weight & REST == 0 and weight >> WHOLE_BITS <= MOST_WHOLE
     for index in range(count):
         ns = values_ns[index]
-        at = place + BUCKET * edges.bucket(ns, slots[index])
-        cells.gain(at, weight)
-        cells.gain_product(at + SUM, ns, weight)
+        bucket = groups[slots[index] >> GROUP_BITS]  # as in `Edges.bucket`
+        while bucket < edges.count and edges_ns[bucket] < ns:
+            bucket += 1
+        at = place + BUCKET * bucket
+        if plain and ns <= MOST_FACTOR and block[at] + weight < CARRY and block[at + SUM] + ns * whole < CARRY:
+            block[at] += weight
+            block[at + SUM] += ns * whole
+        else:
+            cells.gain(at, weight)
+            cells.gain_product(at + SUM, ns, weight)
         sheet = starts[first + index] + base
-        cells.cells[at + 3] = sheets[sheet]
-        cells.cells[at + 4] = sheets[sheet + 1]
-        cells.cells[at + 5] = sheets[sheet + 2]
-        cells.cells[at + 6] = sheets[sheet + ENDED]
-        cells.cells[at + 7] = ns
+        block[at + 3] = sheets[sheet]
+        block[at + 4] = sheets[sheet + 1]
+        block[at + 5] = sheets[sheet + 2]
+        block[at + 6] = sheets[sheet + ENDED]
+        block[at + 7] = ns
 
 
 class Distributions:

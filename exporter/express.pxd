@@ -118,11 +118,12 @@ cdef class Express:
     @cython.locals(place=size_t, at=size_t, cells="long long *", row="long long *", kinds="long long *", index=size_t,
                    more=size_t, seen="long long", due="long long", expiry="long long")
     cdef int store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except -1
-    @cython.locals(given="long long", index=size_t, guess=size_t, number="long long")
+    @cython.locals(given="long long", row="long long *", varying="long long *", index=size_t, guess=size_t,
+                   number="long long")
     cdef Py_ssize_t kind(self, long long[::1] rows, Py_ssize_t base) except -2
     cdef Py_ssize_t guess(self, long long[::1] rows, Py_ssize_t base) except -1
     cdef Py_ssize_t lines(self, Py_ssize_t kind) except -1
-    @cython.locals(size=size_t, place=size_t,
+    @cython.locals(row="long long *", fixed="long long *", kinds="long long *", size=size_t, place=size_t,
                    differs="long long", index=size_t)
     cdef bint is_kind(self, long long number, long long[::1] rows, Py_ssize_t base, long long given) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, mask=Py_ssize_t, at=Py_ssize_t)
@@ -144,7 +145,8 @@ cdef class Express:
     @cython.locals(time="long long", later="long long")
     cdef long long first_listed(self)
     cdef Py_ssize_t pop(self) except? -3
-    @cython.locals(count=Py_ssize_t, slot="long long", at=size_t, index=Py_ssize_t, row=Py_ssize_t, identity="long long")
+    @cython.locals(count=Py_ssize_t, due="long long", slot="long long", at=size_t, index=Py_ssize_t, row=Py_ssize_t,
+                   identity="long long")
     cdef int gather(self, long long until) except -1
     @cython.locals(handed=Py_ssize_t, slot="long long")
     cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except -1
@@ -168,7 +170,7 @@ cdef class Express:
     @cython.locals(at=size_t, index=size_t, row=size_t,
                    start="long long", end="long long", to=size_t, before=size_t)
     cdef bint arrange(self, Py_ssize_t slot) except -1
-    @cython.locals(mixed="unsigned long long",
+    @cython.locals(mixed="unsigned long long", cells="long long *", places="long long *",
                    at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
                    span="long long", parent="long long", identity="long long", sequence="long long",
                    parent_is="long long", parent_as="long long", identity_as="long long",

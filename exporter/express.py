@@ -427,9 +427,9 @@ class Express:
 
     def kind(self, rows: memoryview, base: int) -> int:
         """The number of the kind of a row, -1 where no more kinds are told apart."""
-        given = 0
+        given, row, varying = 0, pointers.cells(rows), pointers.cells(self.varying)
         for index in range(len(self.varying)):
-            given = given * 2 + (rows[base + self.varying[index]] != MISSING)
+            given = given * 2 + (row[base + varying[index]] != MISSING)
         guess = self.guess(rows, base)
         number = self.guesses[guess]
         if not self.is_kind(number, rows, base, given):
@@ -448,11 +448,12 @@ class Express:
         """Whether a row is of a kind."""
         if number < 0:
             return False
+        row, fixed, kinds = pointers.cells(rows), pointers.cells(self.fixed), pointers.cells(self.kinds)
         size = len(self.fixed)
         place = number * self.kind_size
-        differs = self.kinds[place + size] ^ given
+        differs = kinds[place + size] ^ given
         for index in range(size):
-            differs |= self.kinds[place + index] ^ rows[base + self.fixed[index]]
+            differs |= kinds[place + index] ^ row[base + fixed[index]]
         return differs == 0
 
     def find_kind(self, rows: memoryview, base: int, given: int) -> int:
@@ -602,14 +603,16 @@ class Express:
 
     def next_slot(self) -> int:
         """The slot that is to be looked at next; -1 where that was noted for another time since."""
-        time, slot = self.first_due(), self.pop()
+        time = self.first_listed()
+        if self.taken < self.gathered and self.dues[2 * self.taken] <= time:
+            time, slot = self.dues[2 * self.taken], self.dues[2 * self.taken + 1]
+            self.taken += 1
+        else:
+            slot = self.pop()
         return slot if self.slots[16 * slot] == time else -1
 
     def pop(self) -> int:
-        """Take out the slot that is noted for the earliest time."""
-        if self.taken < self.gathered and self.dues[2 * self.taken] <= self.first_listed():
-            self.taken += 1
-            return self.dues[2 * self.taken - 1]
+        """Take out the slot that is noted for the earliest time, of those that were not gathered."""
         return self.soon.pop() if self.soon.first() <= self.later.first() else self.later.pop()
 
     def first_due(self) -> int:
@@ -692,10 +695,14 @@ class Express:
 
     def gather(self, until: int) -> None:
         """Take out some who are to be looked at by `until`, and bring near what is known of them."""
-        count = 0
-        while count < GATHERED and self.first_due() <= until:
-            self.dues[2 * count] = self.first_due()
-            slot = self.dues[2 * count + 1] = self.pop()
+        count, self.gathered, self.taken = 0, 0, 0
+        while count < GATHERED:
+            due = self.first_listed()
+            if due > until:
+                break
+            slot = self.pop()
+            self.dues[2 * count] = due
+            self.dues[2 * count + 1] = slot
             self.touch_slot(slot)
             count += 1
         for index in range(count):
@@ -711,7 +718,7 @@ class Express:
                     identity = self.cells[self.slots[at + 8 + row] + 8]
                     if identity != MISSING:
                         self.ids.touch(identity)
-        self.gathered, self.taken = count, 0
+        self.gathered = count
 
     def seal_slot(self, slot: int, now: int) -> bool:
         """Count, defer or keep waiting what is in a slot; False where the table must see to it."""
@@ -886,32 +893,33 @@ class Express:
 
     def describe(self, count: int, announced: bool) -> int:
         """Write the shape of the rows in `places` into `look`; a hash of it."""
+        cells, places = pointers.cells(self.cells), pointers.cells(self.places)
         self.look[0] = mixed = 1 if announced else 0
         at = 1
         for index in range(count):
-            row = self.places[index]
+            row = places[index]
             span, parent, identity, sequence = (
-                self.cells[row + 1], self.cells[row + 2], self.cells[row + 8], self.cells[row + 9],
+                cells[row + 1], cells[row + 2], cells[row + 8], cells[row + 9],
             )  # fmt: skip
             parent_is = parent_as = identity_as = sequence_as = clock_as = resource_as = -1
             for other in range(count):
-                beside = self.places[other]
-                if parent != 0 and self.cells[beside + 1] == parent and parent_is < 0:
+                beside = places[other]
+                if parent != 0 and cells[beside + 1] == parent and parent_is < 0:
                     parent_is = other
-                if self.cells[beside + 2] == parent and parent_as < 0:
+                if cells[beside + 2] == parent and parent_as < 0:
                     parent_as = other
-                if self.cells[beside + 8] == identity and identity_as < 0:
+                if cells[beside + 8] == identity and identity_as < 0:
                     identity_as = other
-                if self.cells[beside + 9] == sequence and sequence_as < 0:
+                if cells[beside + 9] == sequence and sequence_as < 0:
                     sequence_as = other
-                if self.cells[beside + 6] == self.cells[row + 6] and clock_as < 0:
+                if cells[beside + 6] == cells[row + 6] and clock_as < 0:
                     clock_as = other
-                if self.cells[beside + 7] == self.cells[row + 7] and resource_as < 0:
+                if cells[beside + 7] == cells[row + 7] and resource_as < 0:
                     resource_as = other
-                if other != index and self.cells[beside + 1] == span:
+                if other != index and cells[beside + 1] == span:
                     self.looked = 0  # two spans of one id
                     return 0
-            self.look[at] = self.cells[row]
+            self.look[at] = cells[row]
             if parent == 0:
                 parent_is = 9
             self.look[at + 1] = (

@@ -45,11 +45,13 @@ cdef class Run:
     cdef bint plain
 
     cdef int reserve(self, Py_ssize_t count) except -1
-    @cython.locals(slots="int[::1]", amounts="long long[::1]", left=Py_ssize_t, right=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(slots="int *", amounts="long long *", ones="int *", one_amounts="long long *", others="int *",
+                   other_amounts="long long *", left=Py_ssize_t, right=Py_ssize_t, at=Py_ssize_t)
     cdef int merge(self, Run one, Run other) except -1
     @cython.locals(slots="int[::1]", amounts="long long[::1]", at=Py_ssize_t, place=Py_ssize_t, slot=int, total="long long")
     cdef int combine(self) except -1
-    @cython.locals(units=Py_ssize_t, entries=Py_ssize_t, last=int, place=Py_ssize_t, amount="long long")
+    @cython.locals(slots="int *", amounts="long long *", units=Py_ssize_t, entries=Py_ssize_t, last=int,
+                   place=Py_ssize_t, amount="long long")
     cdef Py_ssize_t units(self) except -1
 
 @cython.final
@@ -65,7 +67,7 @@ cdef class Packer:
     cdef int reserve(self, Py_ssize_t count) except -1
     @cython.locals(code="unsigned char[::1]", at=Py_ssize_t)
     cdef int number(self, unsigned long long value) except -1
-    @cython.locals(slots="int[::1]", amounts="long long[::1]", last=int, low_bits=int, code="unsigned char[::1]",
+    @cython.locals(slots="int *", amounts="long long *", last=int, low_bits=int, code="unsigned char[::1]",
                    at=Py_ssize_t, held="unsigned long long", bits=int, skip=Py_ssize_t, place=Py_ssize_t,
                    repeats=Py_ssize_t, gap="unsigned long long", high="unsigned long long", one="unsigned long long",
                    _again=Py_ssize_t)
@@ -116,6 +118,8 @@ cdef class Log:
     cdef unsigned int[::1] keys
 
     cdef int add(self, unsigned int key) except -1
+    @cython.locals(index=Py_ssize_t)
+    cdef int add_slots(self, long long first, long long[::1] slots, Py_ssize_t count) except -1
     @cython.locals(keys="unsigned int[::1]")
     cdef int grow(self) except -1
 
@@ -128,8 +132,8 @@ cdef class Grain:
     cdef public dict beyond
 
     cdef int add(self, long long key, long long amount) except -1
-    @cython.locals(index=Py_ssize_t)
-    cdef int add_slots(self, long long first, long long[::1] slots, Py_ssize_t count) except -1
+    @cython.locals(index=Py_ssize_t, least="long long")
+    cdef void add_slots(self, long long first, long long[::1] slots, Py_ssize_t count) except *
     cpdef int add_large(self, long long key, amount) except -1
     cpdef Py_ssize_t loose(self) except -1
     @cython.locals(sums=Sums, packer=Packer, run=Run, count=Py_ssize_t, sorted_count=Py_ssize_t)
@@ -146,13 +150,13 @@ cdef class Sorter:
     cdef Py_ssize_t load(self, Sums sums, Log log) except -1
     @cython.locals(keys="long long[::1]", place=Py_ssize_t, key="long long", at=Py_ssize_t)
     cdef int insert(self, Py_ssize_t count) except -1
-    @cython.locals(keys="long long[::1]", other="long long[::1]", swap="long long[::1]", starts="long long[::1]",
-                   every="long long", shift=int, place=Py_ssize_t, digit=Py_ssize_t, total="long long", at=Py_ssize_t)
+    @cython.locals(keys="long long *", other="long long *", swap="long long *", starts="long long *",
+                   every="long long", shift=int, turns=int, place=Py_ssize_t, digit=Py_ssize_t, total="long long", at=Py_ssize_t)
     cdef int sort(self, Py_ssize_t count) except -1
 
 cdef Sorter SORTER
 
-@cython.locals(place=Py_ssize_t, stop=Py_ssize_t, series="long long", at=Py_ssize_t, key="long long",
-               amount="long long")
-cdef int _pack(long long[::1] keys, Py_ssize_t count, Sums sums, Packer packer, Run run) except -1
+@cython.locals(keys="long long *", slots="int *", amounts="long long *", place=Py_ssize_t, stop=Py_ssize_t,
+               series="long long", at=Py_ssize_t, key="long long", amount="long long")
+cdef int _pack(long long[::1] sorted_keys, Py_ssize_t count, Sums sums, Packer packer, Run run) except -1
 cdef int _bits(unsigned long long value) except -1

@@ -118,16 +118,18 @@ class Run:
         """Become what two runs hold together."""
         self.reserve(one.count + other.count)
         self.plain = one.plain and other.plain
-        slots, amounts = self.slots, self.amounts
+        slots, amounts = pointers.ints(self.slots), pointers.cells(self.amounts)
+        ones, one_amounts = pointers.ints(one.slots), pointers.cells(one.amounts)
+        others, other_amounts = pointers.ints(other.slots), pointers.cells(other.amounts)
         left, right, at = 0, 0, 0
         while left < one.count or right < other.count:
-            if right == other.count or (left < one.count and one.slots[left] <= other.slots[right]):
-                slots[at] = one.slots[left]
-                amounts[at] = one.amounts[left]
+            if right == other.count or (left < one.count and ones[left] <= others[right]):
+                slots[at] = ones[left]
+                amounts[at] = one_amounts[left]
                 left += 1
             else:
-                slots[at] = other.slots[right]
-                amounts[at] = other.amounts[right]
+                slots[at] = others[right]
+                amounts[at] = other_amounts[right]
                 right += 1
             at += 1
         self.count = at
@@ -154,14 +156,15 @@ class Run:
     def units(self) -> int:
         """The samples that it stands for, where these take less room than amounts; else 0."""
         units, entries, last = 0, 0, -1
+        slots, amounts = pointers.ints(self.slots), pointers.cells(self.amounts)
         for place in range(self.count):
-            amount = self.amounts[place]
+            amount = amounts[place]
             if amount <= 0 or amount & (UNIT - 1) or amount >> UNIT_BITS > SLOTS:
                 return 0
             units += amount >> UNIT_BITS
-            if self.slots[place] != last:
+            if slots[place] != last:
                 entries += 1
-                last = self.slots[place]
+                last = slots[place]
         return units if units <= REPEATS * entries else 0
 
 
@@ -210,7 +213,7 @@ class Packer:
 
     def put_samples(self, run: Run, units: int) -> None:
         """Gaps in Rice code: the high part as zeros before a one, then the low bits."""
-        slots, amounts = run.slots, run.amounts
+        slots, amounts = pointers.ints(run.slots), pointers.cells(run.amounts)
         last = slots[0]
         low_bits = 0
         if units > 1:
@@ -444,7 +447,7 @@ class Grain:
             if self.log is None:
                 self.log = Log()
             self.log.add(key)
-            if self.log.count == FULL:
+            if self.log.count >= FULL:
                 self.pack()
         else:
             if self.sums is None:
@@ -453,8 +456,19 @@ class Grain:
 
     def add_slots(self, first: int, slots: memoryview, count: int) -> None:
         """Count one UNIT under the key `first` plus a slot, for each of so many slots."""
+        least = slots[0]
         for index in range(count):
-            self.add(first + slots[index], UNIT)
+            if slots[index] < least:
+                least = slots[index]
+        if least < FEW or first >= SHORT:
+            for index in range(count):
+                self.add(first + slots[index], UNIT)
+            return
+        if self.log is None:
+            self.log = Log()
+        self.log.add_slots(first, slots, count)
+        if self.log.count >= FULL:
+            self.pack()
 
     def add_large(self, key: int, amount: int) -> None:
         """Count an amount of any size."""
@@ -505,11 +519,19 @@ class Log:
         self.keys[self.count] = key
         self.count += 1
 
+    def add_slots(self, first: int, slots: memoryview, count: int) -> None:
+        """Note a sample in each of these slots."""
+        while self.count + count > len(self.keys):
+            self.grow()
+        for index in range(count):
+            self.keys[self.count + index] = first + slots[index]
+        self.count += count
+
     def grow(self) -> None:
         """Half as much room again."""
         keys = self.keys
-        self.keys = memoryview(array("I", [0]) * (self.count + self.count // 2))
-        self.keys[: self.count] = keys
+        self.keys = memoryview(array("I", [0]) * (len(keys) + len(keys) // 2))
+        self.keys[: len(keys)] = keys
 
 
 def _added(one: dict[int, int] | None, other: dict[int, int]) -> dict[int, int]:
@@ -562,7 +584,8 @@ class Sorter:
 
     def sort(self, count: int) -> None:
         """Sort many, by one digit after the other."""
-        keys, other, starts, every, shift = self.keys, self.other, self.starts, 0, 0
+        keys, other, starts = pointers.cells(self.keys), pointers.cells(self.other), pointers.cells(self.starts)
+        every = shift = turns = 0
         for place in range(count):
             every |= keys[place]
         while every >> shift:
@@ -584,19 +607,21 @@ class Sorter:
             keys = other
             other = swap
             shift += DIGIT_BITS
-        self.keys = keys
-        self.other = other
+            turns += 1
+        if turns & 1:
+            self.keys, self.other = self.other, self.keys
 
 
-def _pack(keys: memoryview, count: int, sums: Sums, packer: Packer, run: Run) -> None:
+def _pack(sorted_keys: memoryview, count: int, sums: Sums, packer: Packer, run: Run) -> None:
     """Write the amounts of sorted keys."""
-    place = 0
+    place, keys = 0, pointers.cells(sorted_keys)
     while place < count:
         series = keys[place] >> (SLOT_BITS + 1)
         stop, at = place, 0
         while stop < count and keys[stop] >> (SLOT_BITS + 1) == series:
             stop += 1
         run.reserve(stop - place)
+        slots, amounts = pointers.ints(run.slots), pointers.cells(run.amounts)
         run.plain = True
         while place < stop:
             key = keys[place] >> 1
@@ -605,8 +630,8 @@ def _pack(keys: memoryview, count: int, sums: Sums, packer: Packer, run: Run) ->
                 amount = sums.amounts[sums.place(key)]
             place += 1
             if amount:
-                run.slots[at] = key & (SLOTS - 1)
-                run.amounts[at] = amount
+                slots[at] = key & (SLOTS - 1)
+                amounts[at] = amount
                 run.plain = run.plain and amount == UNIT
                 at += 1
         run.count = at

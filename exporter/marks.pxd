@@ -6,6 +6,7 @@ from exporter cimport ahead
 cdef int PART_BITS
 cdef Py_ssize_t BUCKET
 cdef Py_ssize_t SPARSE
+cdef unsigned long long DOUBLED
 cdef unsigned long long TURN
 cdef unsigned long long HALF
 

@@ -18,6 +18,8 @@ PART_BITS: Final = 58
 BUCKET: Final = 8
 SPARSE: Final = 4
 """A part has so many times as many cells as marks, at most."""
+DOUBLED: Final = 2048
+"""Parts of fewer buckets, all together of up to 8 MB, get twice as many: to move marks costs more than to find them."""
 TURNS: Final = 7
 TURN: Final = 7
 """The bits in which a mark carries its turn, from 1 to TURNS."""
@@ -69,7 +71,7 @@ class Part:
             bucket, count = other, other_count
         at = bucket + count if count < BUCKET else self.make_room(bucket, other)
         if at < 0 and SPARSE * self.held > len(self.cells):
-            self.resize(self.buckets + self.buckets // 4)
+            self.resize(self.buckets + self.buckets // (1 if self.buckets < DOUBLED else 4))
             return self.put(mark, turn)
         if at < 0:  # nobody's hashes are like that by chance: a mark is lost, and nothing grows
             at = bucket

@@ -61,11 +61,12 @@ def test_what_is_known_is_known_while_parts_grow_and_become_smaller_again() -> N
 def test_a_part_takes_ten_bytes_a_mark_and_a_half_at_most_once_it_is_large() -> None:
     rng, of = Random(4), Fingerprints(kept=6)
     sizes = list[float]()
-    for count in range(1, 600_001):
-        of.add(rng.randrange(2**64))
-        if count % 50_000 == 0:
-            sizes.append(sum(len(part.cells) for part in of.parts) * 8 / count)
-    assert max(sizes[5:]) < 10.5
+    for count in range(1, 60_001):
+        of.add(rng.randrange(2**58))  # of one part
+        if count % 1_000 == 0:
+            sizes.append(len(of.parts[0].cells) * 8 / count)
+    assert max(sizes) < 24
+    assert max(sizes[20:]) < 10.5
 
 
 def test_marks_that_are_all_in_each_others_way_make_nothing_grow() -> None:
