@@ -67,7 +67,7 @@ cdef class Packer:
     cdef int reserve(self, Py_ssize_t count) except -1
     @cython.locals(code="unsigned char[::1]", at=Py_ssize_t)
     cdef int number(self, unsigned long long value) except -1
-    @cython.locals(slots="int *", amounts="long long *", last=int, low_bits=int, code="unsigned char[::1]",
+    @cython.locals(slots="int *", amounts="long long *", last=int, low_bits=int, code="unsigned char *",
                    at=Py_ssize_t, held="unsigned long long", bits=int, skip=Py_ssize_t, place=Py_ssize_t,
                    repeats=Py_ssize_t, gap="unsigned long long", high="unsigned long long", one="unsigned long long",
                    _again=Py_ssize_t)

@@ -221,7 +221,7 @@ class Packer:
         self.number(low_bits)
         self.number(units)
         self.number(last)
-        code, at, held, bits, one = self.code, self.at, 0, 0, 1
+        code, at, held, bits, one = pointers.octets(self.code), self.at, 0, 0, 1  # `put` has made room
         skip = 1
         for place in range(run.count):
             repeats = 1

@@ -130,9 +130,10 @@ def own_slots(durations_ns: memoryview, slots: memoryview, count: int) -> int:
     """The slots of so many durations; the longest of these."""
     longest = durations_ns[0]
     for index in range(count):
-        slots[index] = own_slot(durations_ns[index])
-        if durations_ns[index] > longest:
-            longest = durations_ns[index]
+        duration_ns = durations_ns[index]
+        slots[index] = own_slot(duration_ns)
+        if duration_ns > longest:
+            longest = duration_ns
     return longest
 
 

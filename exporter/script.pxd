@@ -30,7 +30,7 @@ cdef class Script:
     cdef long long *registers
     cdef Py_ssize_t split, length, loaded, all_loaded
 
-    @cython.locals(load=size_t, value="long long")
+    @cython.locals(load=size_t, value="long long", loads="long long *", registers="long long *")
     cpdef bint begin(self, long long[::1] cells, long long[::1] places, bint observing) except -1
     cpdef bint go_on(self) except -1
     cpdef Py_ssize_t value(self, Py_ssize_t register) except? -1

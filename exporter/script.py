@@ -81,13 +81,14 @@ class Script:
 
     def begin(self, cells: memoryview, places: memoryview, observing: bool) -> bool:
         """Play the first part for the rows at `places` of `cells`; whether it holds."""
+        loads, registers = pointers.cells(self.loads), self.registers
         for load in range(0, 3 * self.loaded, 3):
-            value = cells[places[self.loads[load + 1]] + self.loads[load + 2]]
+            value = cells[places[loads[load + 1]] + loads[load + 2]]
             if value >= MOST_LOADED or value <= -MOST_LOADED:
                 return False
-            self.registers[self.loads[load]] = value
+            registers[loads[load]] = value
         for load in range(3 * self.loaded, 3 * self.all_loaded, 3):
-            self.registers[self.loads[load]] = cells[places[self.loads[load + 1]] + self.loads[load + 2]]
+            registers[loads[load]] = cells[places[loads[load + 1]] + loads[load + 2]]
         return self.play(0, self.split, observing)
 
     def go_on(self) -> bool:
