@@ -217,6 +217,7 @@ def memory(options: Options) -> Iterator[Figure]:
         sending = pool.submit(exporter.send, mix, "grpc", speed=speed)
         while clock(speed, mix.epoch_ns) < mix.epoch_ns + full_s * 10**9 and not sending.done():
             time.sleep(0.1)
+        exporter.scrape()  # what that takes is there half an hour later, too
         full_mb = exporter.rss_mb
         yield Figure("memory", "1,000 series, windows of 1m, 5m, 30m, 1h", (full_mb,), "MB", at_most=200)
         sending.result()
