@@ -188,7 +188,7 @@ cdef class Express:
     @cython.locals(count=Py_ssize_t, number=Py_ssize_t, before=Py_ssize_t, index=Py_ssize_t, first=Py_ssize_t)
     cdef int count_some(self, Act act, Planned planned, long long now) except -1
     cpdef int earn(self, long long credit) except -1
-    @cython.locals(to="long long *", registers="long long *", stores="long long *", index=size_t)
+    @cython.locals(to="long long *", registers="long long *", stores="long long *", copies="long long *", index=size_t)
     cdef int fill(self, Py_ssize_t slot, Act act, long long[::1] sheet, Py_ssize_t start) except -1
     @cython.locals(mixed="unsigned long long", index=Py_ssize_t, planned=Planned)
     cdef Planned planned(self, Act act)

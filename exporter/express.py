@@ -218,7 +218,7 @@ class Express:
         self.ids = Places()
         self.put_offs = Ranked()
         """Slots that are to be measured, by when that can be done, and the start and span of the outermost span."""
-        self.soon = Queue()
+        self.soon = Queue(self.grace_ns)
         self.later = Queue()
         """Those who wait for more spans, and the jobs that wait in a queue and might be too old some day."""
         self.kind_size = len(FIXED) + 3 + len(self.varying) - len(HEAD)
@@ -393,14 +393,16 @@ class Express:
         self.slots[at + 5] = seen
         self.slots[at + 7] = -1
         self.traces.put(key, slot)
-        self.look_at(slot, seen + self.grace_ns)
+        self.slots[at] = seen + self.grace_ns
+        self.soon.push(seen + self.grace_ns, slot, self.slots)
         self.open += 1
         return slot
 
     def look_at(self, slot: int, due: int) -> None:
         """Look at a slot at some time, and not at the time that was noted before."""
         self.slots[16 * slot] = due
-        self.soon.push(due, slot, self.slots)
+        if self.replay or due != self.slots[16 * slot + 4] + self.grace_ns or due <= self.soon.popped:
+            self.soon.push(due, slot, self.slots)  # else it is in the queue since the newest row came
 
     def store(self, slot: int, rows: memoryview, base: int, kind: int) -> None:
         """Copy what varies of a row."""
@@ -418,6 +420,8 @@ class Express:
         seen = rows[base + 6]
         if seen > self.slots[at + 4]:
             self.slots[at + 4] = seen
+            if not self.replay:  # rows come in the order of these times, which no queue has to sort
+                self.soon.push(seen + self.grace_ns, slot, self.slots)
         if seen < self.slots[at + 5]:
             self.slots[at + 5] = seen
         if self.slots[at + 7] >= 0:  # what waited in a queue goes on
@@ -613,7 +617,7 @@ class Express:
 
     def pop(self) -> int:
         """Take out the slot that is noted for the earliest time, of those that were not gathered."""
-        return self.soon.pop() if self.soon.first() <= self.later.first() else self.later.pop()
+        return self.soon.pop() if self.soon.first <= self.later.first else self.later.pop()
 
     def first_due(self) -> int:
         """When the next slot is to be looked at; the largest number there is where there is none."""
@@ -624,7 +628,7 @@ class Express:
 
     def first_listed(self) -> int:
         """Likewise, of those that were not gathered."""
-        time, later = self.soon.first(), self.later.first()
+        time, later = self.soon.first, self.later.first
         return time if time <= later else later
 
     def forget(self) -> None:
@@ -1016,17 +1020,18 @@ class Express:
 
     def fill(self, slot: int, act: Act, sheet: memoryview, start: int) -> None:
         """Write the sheet of a request."""
-        to, registers, stores = pointers.cells(sheet), act.script.registers, pointers.cells(act.stores)
+        to, registers = pointers.cells(sheet), act.script.registers
+        stores, copies = pointers.cells(act.stores), pointers.cells(act.copies)
         if start + act.size > len(sheet):
             raise IndexError(f"no room for {act.size} cells from {start} on")
         pointers.put(to, start, pointers.cells(act.sheet), 0, act.size)
         for index in range(0, 2 * act.stored, 2):
             to[start + stores[index]] = registers[stores[index + 1]]
         for index in range(0, 3 * act.copied, 3):
-            if act.copies[index + 1] < 0:
-                to[start + act.copies[index]] = self.slots[16 * slot + 1 + act.copies[index + 2]]
+            if copies[index + 1] < 0:
+                to[start + copies[index]] = self.slots[16 * slot + 1 + copies[index + 2]]
             else:
-                to[start + act.copies[index]] = self.cells[self.places[act.copies[index + 1]] + act.copies[index + 2]]
+                to[start + copies[index]] = self.cells[self.places[copies[index + 1]] + copies[index + 2]]
 
     def planned(self, act: Act) -> Planned:
         """The plan for the labels of the rows in `places`."""

@@ -146,7 +146,7 @@ cdef class Sorter:
     cdef long long[::1] other
     cdef long long[::1] starts
 
-    @cython.locals(count=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t, key="long long")
+    @cython.locals(count=Py_ssize_t, keys="long long *", at=Py_ssize_t, place=Py_ssize_t, key="long long")
     cdef Py_ssize_t load(self, Sums sums, Log log) except -1
     @cython.locals(keys="long long[::1]", place=Py_ssize_t, key="long long", at=Py_ssize_t)
     cdef int insert(self, Py_ssize_t count) except -1

@@ -555,16 +555,16 @@ class Sorter:
         if count > len(self.keys):
             self.keys = memoryview(array("q", [0]) * count)
             self.other = memoryview(array("q", [0]) * count)
-        at = 0
+        at, keys = 0, pointers.cells(self.keys)
         for place in range(len(sums.keys)):
             key = sums.keys[place]
             if key != -1:
-                self.keys[at] = key << 1 | 1
+                keys[at] = key << 1 | 1
                 at += 1
         if log is not None:
             for place in range(log.count):
                 key = log.keys[place]
-                self.keys[at] = key << 1
+                keys[at] = key << 1
                 at += 1
         if count <= INSERTED:
             self.insert(count)

@@ -50,19 +50,22 @@ cdef class Stack:
 
 @cython.final
 cdef class Queue:
+    cdef readonly long long first, popped
+    cdef long long grace
     cdef long long[::1] ring
     cdef long long[::1] heap
-    cdef Py_ssize_t head, tail, size
+    cdef Py_ssize_t head, tail
+    cdef readonly Py_ssize_t size
 
     @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
     cpdef int push(self, long long time, long long place, long long[::1] slots) except -1
-    @cython.locals(time="long long")
-    cpdef Py_ssize_t first(self) except? -3
-    @cython.locals(at=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t, place=Py_ssize_t)
     cpdef Py_ssize_t pop(self) except? -3
+    cdef int find_first(self) except -1
     @cython.locals(mask=Py_ssize_t, tail=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, size=Py_ssize_t,
                    time="long long", slot="long long")
     cdef int tidy(self, long long[::1] slots) except -1
+    cdef bint counts(self, long long time, Py_ssize_t at, long long[::1] slots) except -1
     @cython.locals(old="long long[::1]", mask=Py_ssize_t, count=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t)
     cdef int grow_ring(self) except -1
     @cython.locals(old="long long[::1]", heap="long long[::1]", at=Py_ssize_t, above=Py_ssize_t)

@@ -143,15 +143,22 @@ class Stack:
 class Queue:
     """Pairs of a time and a slot, by time. Mostly times come in their order: then nothing is sorted.
 
-    A slot may be noted for another time later on; the time in its cell, `16 * slot`, is the one that counts.
+    A slot may be noted for several times; that in its cell, `16 * slot`, is the one that counts. One that is `grace`
+    later than what is in `16 * slot + 4` may yet be.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, grace: int = NEVER) -> None:
+        self.grace = grace
         self.ring = memoryview(array("q", bytes(16 * 1024)))
         self.head = 0
         self.tail = 0
         self.heap = memoryview(array("q", bytes(16 * 1024)))
         self.size = 0
+        """Pairs that came out of order, which a heap sorts."""
+        self.first = NEVER
+        """The earliest time, or the largest number there is."""
+        self.popped = -1
+        """The latest time that was taken out: all later ones are still there."""
 
     def push(self, time: int, place: int, slots: memoryview) -> None:
         """Put a pair in; where there is no room, what no longer counts goes first."""
@@ -165,30 +172,36 @@ class Queue:
             self.ring[at] = time
             self.ring[at + 1] = place
             self.tail += 1
-
-    def first(self) -> int:
-        """The earliest time, or the largest number there is."""
-        time = NEVER
-        if self.tail != self.head:
-            time = self.ring[2 * (self.head & (len(self.ring) // 2 - 1))]
-        if self.size and self.heap[0] < time:
-            time = self.heap[0]
-        return time
+        if time < self.first:
+            self.first = time
 
     def pop(self) -> int:
         """Take out the slot with the earliest time."""
+        if self.first > self.popped:
+            self.popped = self.first
         at = 2 * (self.head & (len(self.ring) // 2 - 1))
         if self.size and (self.tail == self.head or self.heap[0] < self.ring[at]):
-            return self.pop_heap()
-        self.head += 1
-        return self.ring[at + 1]
+            place = self.pop_heap()
+        else:
+            place = self.ring[at + 1]
+            self.head += 1
+        self.find_first()
+        return place
+
+    def find_first(self) -> None:
+        """Look for the earliest time anew."""
+        self.first = NEVER
+        if self.tail != self.head:
+            self.first = self.ring[2 * (self.head & (len(self.ring) // 2 - 1))]
+        if self.size and self.heap[0] < self.first:
+            self.first = self.heap[0]
 
     def tidy(self, slots: memoryview) -> None:
         """Drop the pairs that no longer count, and have room."""
         mask, tail = len(self.ring) // 2 - 1, self.head
         for place in range(self.head, self.tail):
             at, to = 2 * (place & mask), 2 * (tail & mask)
-            if slots[16 * self.ring[at + 1]] == self.ring[at]:
+            if self.counts(self.ring[at], 16 * self.ring[at + 1], slots):
                 self.ring[to] = self.ring[at]
                 self.ring[to + 1] = self.ring[at + 1]
                 tail += 1
@@ -198,10 +211,15 @@ class Queue:
         size, self.size = self.size, 0
         for place in range(size):
             time, slot = self.heap[2 * place], self.heap[2 * place + 1]
-            if slots[16 * slot] == time:
+            if self.counts(time, 16 * slot, slots):
                 self.push_heap(time, slot)
         if 4 * self.size > len(self.heap):
             self.heap = grown(self.heap)
+        self.find_first()
+
+    def counts(self, time: int, at: int, slots: memoryview) -> bool:
+        """Whether a time is that of a slot, or may yet be."""
+        return bool(slots[at] == time or time - slots[at + 4] == self.grace)
 
     def grow_ring(self) -> None:
         """Twice the room."""

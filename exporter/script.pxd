@@ -38,18 +38,18 @@ cdef class Script:
                    words="long long *", registers="long long *")
     cdef bint play(self, Py_ssize_t first, Py_ssize_t last, bint observing) except -1
     cdef bint small(self, long long one, long long other)
-    @cython.locals(bucket="long long", at=Py_ssize_t, known="long long[::1]")
+    @cython.locals(bucket="long long", at=Py_ssize_t, known="long long *")
     cdef bint along(self, Site site, long long time_ns) except -1
-    @cython.locals(bucket="long long", high="long long", low="long long", at=Py_ssize_t, known="long long[::1]",
+    @cython.locals(bucket="long long", high="long long", low="long long", at=Py_ssize_t, known="long long *",
                    held=bint)
     cdef int observe(self, Site site, long long time_ns) except -1
-    @cython.locals(bucket="long long", known="long long[::1]")
+    @cython.locals(bucket="long long", known="long long *")
     cdef int tell(self, Site site, Py_ssize_t at, long long low, long long high, long long time_ns) except -1
     @cython.locals(place=Py_ssize_t)
     cdef list clocks_of(self, Site site)
-    @cython.locals(mixed="unsigned long long", place=Py_ssize_t)
+    @cython.locals(mixed="unsigned long long", clocks="long long *", place=Py_ssize_t)
     cdef Py_ssize_t entry(self, Site site, long long bucket) except -1
+    @cython.locals(clocks="long long *", place=Py_ssize_t)
+    cdef bint holds(self, long long *known, Py_ssize_t at, Site site, long long bucket) except -1
     @cython.locals(place=Py_ssize_t)
-    cdef bint holds(self, long long[::1] known, Py_ssize_t at, Site site, long long bucket) except -1
-    @cython.locals(place=Py_ssize_t)
-    cdef int note(self, long long[::1] known, Py_ssize_t at, Site site, long long bucket) except -1
+    cdef int note(self, long long *known, Py_ssize_t at, Site site, long long bucket) except -1

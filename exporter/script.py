@@ -167,7 +167,7 @@ class Script:
 
     def along(self, site: Site, time_ns: int) -> bool:
         """Ask for a bound, which is the same throughout a bucket of time until something new is observed."""
-        bucket, known = time_ns // BUCKET_NS, self.offsets.asked.cells
+        bucket, known = time_ns // BUCKET_NS, pointers.cells(self.offsets.asked.cells)
         at = self.entry(site, bucket)
         if not self.holds(known, at, site, bucket):
             bound = self.offsets.along(self.clocks_of(site), time_ns)
@@ -184,7 +184,7 @@ class Script:
 
     def observe(self, site: Site, time_ns: int) -> None:
         """Tell of a pair of clocks, unless as much is known already."""
-        bucket, high, known = time_ns // BUCKET_NS, self.registers[site.high], self.offsets.told.cells
+        bucket, high, known = time_ns // BUCKET_NS, self.registers[site.high], pointers.cells(self.offsets.told.cells)
         low = self.registers[site.low] if site.low >= 0 else 0
         at = self.entry(site, bucket)
         held = self.holds(known, at, site, bucket)
@@ -197,7 +197,7 @@ class Script:
         self.offsets.observe(Observation(outer, inner, low if site.low >= 0 else None, high, time_ns))
         bound = self.offsets.pairs.get((outer, inner), {}).get(bucket)
         if bound is not None and bound.high is not None:
-            known = self.offsets.told.cells
+            known = pointers.cells(self.offsets.told.cells)
             self.note(known, at, site, bucket)
             known[at + 2] = -MOST if bound.low is None else bound.low
             known[at + 3] = bound.high
@@ -210,9 +210,9 @@ class Script:
 
     def entry(self, site: Site, bucket: int) -> int:
         """Where the entry of these clocks and this time would be."""
-        mixed = bucket & MASK
+        mixed, clocks = bucket & MASK, pointers.cells(site.clocks)
         for place in range(site.count):
-            mixed = (mixed ^ (self.register_cells[site.clocks[place]] & MASK)) * ODD & MASK
+            mixed = (mixed ^ (self.registers[clocks[place]] & MASK)) * ODD & MASK
             mixed ^= mixed >> 29
         return (mixed & (ENTRIES - 1)) * ENTRY
 
@@ -220,8 +220,9 @@ class Script:
         """Whether an entry is of these clocks and this time, and still holds."""
         if known[at] != self.offsets.version or known[at + 1] != bucket * (MOST_CLOCKS + 1) + site.count:
             return False
+        clocks = pointers.cells(site.clocks)
         for place in range(site.count):
-            if known[at + 4 + place] != self.register_cells[site.clocks[place]]:
+            if known[at + 4 + place] != self.registers[clocks[place]]:
                 return False
         return True
 

@@ -50,9 +50,9 @@ def test_a_queue_gives_the_earliest_first(steps: list[int | None], rising: bool)
     slots = memoryview(array("q", bytes(8 * 16 * 20 * 300)))
     for number, step in enumerate(steps * 20):
         if step is None:
-            assert queue.first() == (oracle[0][0] if oracle else 2**63 - 1)
+            assert queue.first == (oracle[0][0] if oracle else 2**63 - 1)
             if oracle:
-                time, place = queue.first(), queue.pop()
+                time, place = queue.first, queue.pop()
                 oracle.remove((time, place))
                 heapq.heapify(oracle)
         else:
@@ -60,6 +60,47 @@ def test_a_queue_gives_the_earliest_first(steps: list[int | None], rising: bool)
             slots[16 * number] = now
             queue.push(now, number, slots)
             heapq.heappush(oracle, (now, number))
+
+
+def test_a_queue_keeps_a_time_that_may_yet_be_that_of_its_slot() -> None:
+    queue, slots = Queue(10), memoryview(array("q", bytes(8 * 16 * 5_000)))
+    slots[16 * 7], slots[16 * 7 + 4] = 30, 25
+    queue.push(35, 7, slots)
+    for number in range(100, 5_000):  # so many that it must tidy, or grow
+        slots[16 * number] = -1
+        queue.push(number, number, slots)
+    assert (queue.first, queue.pop(), queue.popped) == (35, 7, 35)
+    assert queue.first > 4_000, "others had no such time"
+
+
+def test_who_waits_is_never_sorted_as_long_as_the_clock_goes_on() -> None:
+    of = Live(grace_ms=2_000)
+    alike(of, 3, seed=1)
+    rng = Random(2)
+    for at in range(10_000, 30_000, 100):
+        gateway = envoy(at, at + rng.uniform(100, 900))
+        of.feed(vllm(at + 10, at + 60, ttft=5, output=50, parent=gateway), at=at + rng.uniform(0, 90))
+        of.feed(gateway, at=at + rng.uniform(90, 99))
+        of.tick(at + 99)
+    assert of.pipeline.express.soon.size == 0
+    of.tick(90_000)
+    assert of.boundary("end_to_end")["outcomes"]["ok"] == 203
+
+
+def test_a_job_whose_work_came_after_the_clock_was_set_back_is_counted() -> None:
+    of = Live(grace_ms=1_000)
+    for each, back in enumerate((0, 0, 0, 0, 3_000)):
+        at = 20_000 * (1 + each)
+        put = span("send", scope="broker", kind="producer", start=at - 3_900, end=at - 3_899)
+        of.feed(put, at=at)
+        of.tick(at + 1_100)
+        work = span("work", scope="broker", kind="consumer", start=at - 3_800, end=at - 3_790, parent=put)
+        of.feed(work, at=at + 1_500 - back)
+        of.tick(at + 2_600 - back)
+        of.tick(at + 2_700)
+    assert of.pipeline.express.open == 0
+    gateway = of.boundary("end_to_end")
+    assert (gateway["arrivals"], gateway["in_flight"], sum(gateway["outcomes"].values())) == (5, 0, 5)
 
 
 def alike(of: Live, count: int, seed: int, status: int = 200) -> None:
