@@ -31,8 +31,8 @@ Case = Callable[[Options], Iterable[Figure]]
 
 INSIDE: Final[dict[str, Case]] = {
     "stages": inside.stages,
-    "open": inside.open_requests,
-    "series": inside.label_sets,
+    "open": inside.OPEN,
+    "series": inside.SERIES,
     "tick": inside.tick,
     "captures": inside.captures,
     "profile": profile.profile,
@@ -41,6 +41,8 @@ OUTSIDE: Final[dict[str, Case]] = {
     "grpc": outside.over("grpc"),
     "http": outside.over("http"),
     "gzip": outside.over("gzip"),
+    "grpc-open": outside.Grown("grpc-open", inside.OPEN),
+    "grpc-series": outside.Grown("grpc-series", inside.SERIES),
     "stall": outside.stall,
     "scrape": outside.scrape,
     "start": outside.start,

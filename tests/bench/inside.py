@@ -6,6 +6,7 @@ seconds. Who defers work to the tick gains nothing, since it is counted with the
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any, Final, TypeVar
 
@@ -15,7 +16,7 @@ from exporter.allocator import settle
 from exporter.pipeline import FUTURE_NS, Pipeline
 from tests.bench import recorded, subject
 from tests.bench.figures import Figure
-from tests.bench.mix import BATCH, LONGEST, REQUESTS_PER_S, SPANS, UNDER_WAY, Body, Mix
+from tests.bench.mix import BATCH, LONGEST, REQUESTS_PER_S, SPANS, UNDER_WAY, WAITING, Body, Mix
 from tests.bench.options import Options
 
 T = TypeVar("T")
@@ -97,8 +98,8 @@ def mix_of(bodies: int, under_way: int = UNDER_WAY, **others: Any) -> Mix:
 
     Requests go on to arrive while these come: there are as many more as the longest lasts.
     """
-    warm = Mix(0, under_way=under_way).whole_from
-    grace_ms = 2_000 * under_way // REQUESTS_PER_S
+    warm = Mix(0, under_way=under_way, before=others.get("before", 0)).whole_from
+    grace_ms = 1_000 * WAITING * under_way // REQUESTS_PER_S
     requests = (warm + bodies) * BATCH // SPANS + LONGEST * under_way
     return Mix(requests, under_way=under_way, **{"grace_ms": grace_ms, **others})
 
@@ -161,7 +162,7 @@ class Stream:
         self.fed = Fed(subject.pipeline(mix, slo_count))
         self._judged = slo_count > 0
         self._bodies = mix.bodies()
-        self.round(mix.whole_from + known_from(mix.models))
+        self.round(mix.whole_from)
 
     def round(self, bodies: int) -> float:
         """CPU µs a span of the next bodies."""
@@ -177,18 +178,42 @@ class Stream:
         self.fed.end(self._bodies, self.mix.requests, judged=self._judged)
 
 
-def open_requests(options: Options) -> Iterator[Figure]:
-    """Whether what is open makes a span dearer."""
-    counts = (1_000, 10_000) if options.quick else (1_000, 100_000, 1_000_000)
-    yield from _growth("open", "open requests", counts, options, lambda count: {"under_way": count // 3})
+@dataclass(frozen=True)
+class Growth:
+    """Mixes that differ in how much there is of something."""
 
+    what: str
+    counts: tuple[int, ...]
+    quick: tuple[int, ...]
+    of: Callable[[int, bool], dict[str, int]]
+    """The fields of a mix with so much of it, and whether it is a quick one."""
 
-def label_sets(options: Options) -> Iterator[Figure]:
-    """Whether the number of series makes a span dearer."""
-    counts = (10, 300) if options.quick else (10, 1_000, 10_000)
-    under_way = UNDER_WAY // 30 if options.quick else UNDER_WAY
-    yield from _growth("series", "series", counts, options, lambda count: {
-        "under_way": under_way, "models": models_of(count)})  # fmt: skip
+    def mixes(self, options: Options, bodies: int) -> dict[int, Mix]:
+        """By count, with so many bodies to measure and as many before these in each: as many marks of spans."""
+        fields = {count: self.of(count, options.quick) for count in (self.quick if options.quick else self.counts)}
+        before = max(
+            Mix(0, **each).whole_from + known_from(each.get("models", 0)) for each in fields.values()
+        )  # fmt: skip
+        return {count: mix_of(bodies, before=before, **each) for count, each in fields.items()}
+
+    def figures(self, case: str, rounds: Sequence[dict[int, float]], at_most: float | None = None) -> Iterator[Figure]:
+        """From CPU µs a span by count, in several rounds."""
+        few, *counts = rounds[0]
+        for count in counts:
+            ratios = tuple(each[count] / each[few] for each in rounds)
+            yield Figure(case, f"CPU a span with {count:,} {self.what} : with {few:,}", ratios, at_most=at_most)
+        yield Figure(case, f"CPU a span with {few:,} {self.what}", tuple(each[few] for each in rounds), "µs")
+
+    def __call__(self, options: Options) -> Iterator[Figure]:
+        """Whether that makes a span dearer for the pipeline alone."""
+        per_round = 20 if options.quick else 200
+        streams = {
+            count: Stream(mix, SLOS) for count, mix in self.mixes(options, options.rounds * per_round).items()
+        }  # fmt: skip
+        rounds = [{count: each.round(per_round) for count, each in streams.items()} for _ in range(options.rounds)]
+        for stream in streams.values():
+            stream.end()
+        return self.figures(self.what.split()[0], rounds)
 
 
 def known_from(models: int) -> int:
@@ -201,23 +226,13 @@ def models_of(series: int) -> int:
     return -(-series // 3)
 
 
-def _growth(
-    case: str, what: str, counts: Sequence[int], options: Options, fields: Callable[[int], dict[str, int]]
-) -> Iterator[Figure]:
-    per_round = 20 if options.quick else 200
-    streams = [_stream(options.rounds * per_round, **fields(count)) for count in counts]
-    rounds = [[stream.round(per_round) for stream in streams] for _ in range(options.rounds)]
-    for stream in streams:
-        stream.end()
-    few = f"{counts[0]:,}"
-    for place, count in enumerate(counts[1:], 1):
-        ratios = tuple(each[place] / each[0] for each in rounds)
-        yield Figure(case, f"CPU a span with {count:,} {what} : with {few}", ratios, at_most=1.2)
-    yield Figure(case, f"CPU a span with {few} {what}", tuple(each[0] for each in rounds), "µs")
-
-
-def _stream(bodies: int, **fields: int) -> Stream:
-    return Stream(mix_of(bodies + known_from(fields.get("models", 0)), **fields), SLOS)
+OPEN: Final = Growth(
+    "open requests", (1_000, 100_000, 1_000_000), (1_000, 10_000), lambda count, quick: {"under_way": count // 3}
+)
+SERIES: Final = Growth(
+    "series", (10, 1_000, 10_000), (10, 300), lambda count, quick: {
+        "under_way": UNDER_WAY // 30 if quick else UNDER_WAY, "models": models_of(count)},
+)  # fmt: skip
 
 
 def tick(options: Options) -> Iterator[Figure]:

@@ -26,7 +26,9 @@ BATCH: Final = 512
 REQUESTS_PER_S: Final = 100_000
 """In the stream's own time."""
 UNDER_WAY: Final = 10_000
-"""Requests; twice as many wait for the join's grace to be over, so that 30,000 are open."""
+"""Requests; others wait for the join's grace to be over, so that 30,000 are open."""
+WAITING: Final = 2
+"""And so many times as many wait."""
 MEAN_LIFE_S: Final = 5.0
 LONGEST: Final = 3
 """Times as long as that the longest requests last."""
@@ -34,6 +36,8 @@ LONGEST: Final = 3
 _QUEUE, _GATEWAY, _ENGINE = range(3)
 _JITTER_S: Final = 0.003
 """How late a span of an ended request may come."""
+LATE_NS: Final = 5_000_000
+"""How much later than its last span a body comes."""
 _INSTANCES: Final = np.array([2, 2, 4])
 _FIRST_SENDER: Final = np.array([0, 2, 4])
 _HOSTS: Final = ("gateway", "gateway", "gpu")
@@ -61,6 +65,8 @@ class Mix:
     """Of the join that takes it: as long as it takes for twice as many requests to come as are under way."""
     epoch_ns: int = 1_700_000_000_000_000_000
     seed: int = 1
+    before: int = 0
+    """Bodies that come before what is measured, at least."""
 
     @property
     def spans(self) -> int:
@@ -69,8 +75,8 @@ class Mix:
 
     @property
     def whole_from(self) -> int:
-        """The first body by which as many are under way as ever, and as many have ended twice over."""
-        return 7 * self.under_way // BATCH
+        """The first body that is measured: as many are open as ever, since those that last longest have gone, too."""
+        return max(self.before, (3 * (LONGEST + WAITING) - 2) * self.under_way // BATCH)
 
     @cached_property
     def _drawn(self) -> "_Drawn":
@@ -83,7 +89,7 @@ class Mix:
             some = order[start : start + _AT_ONCE * BATCH]
             for first, content in zip(range(start, len(order), BATCH), self._contents(some), strict=False):
                 stop = min(first + BATCH, len(order))
-                now_ns = self.epoch_ns + int(places[stop - 1] * self._step_ns) + 5 * _MS
+                now_ns = self.epoch_ns + int(places[stop - 1] * self._step_ns) + LATE_NS
                 yield Body(content, stop - first, now_ns)
 
     @property

@@ -16,8 +16,8 @@ from typing import Final
 from tests.bench import receivers, subject
 from tests.bench.figures import Figure
 from tests.bench.hurried import clock
-from tests.bench.inside import SLOS, mix_of, models_of
-from tests.bench.mix import BATCH, SPANS, UNDER_WAY, Mix
+from tests.bench.inside import SLOS, Growth, mix_of, models_of
+from tests.bench.mix import BATCH, SPANS, UNDER_WAY, WAITING, Mix
 from tests.bench.options import Options
 from tests.bench.prober import Prober
 from tests.bench.processes import ROOT, SUBJECT_CORE, environment, helper, pinned
@@ -40,7 +40,7 @@ def steady(bodies: int, under_way: int, transport: Transport) -> Mix:
         filling = exporter.send(trial, transport)
         settle(exporter, trial)
         span_s = (exporter.cpu_s - before_s) / trial.spans
-    grace_s = max(GRACE_MS / 1e3, 2 * under_way * SPANS * span_s)
+    grace_s = max(GRACE_MS / 1e3, WAITING * under_way * SPANS * span_s)
     mix = mix_of(bodies + int(2 * grace_s * filling.per_s / BATCH), under_way, epoch_ns=0)
     return replace(mix, grace_ms=round(1e3 * grace_s))
 
@@ -114,6 +114,25 @@ class Case:
                 peaks.append(exporter.peak_mb)
                 return sent
         raise subject.NotDone(f"requests are not whole with {grace_ms} ms of grace, or come faster than that")
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Whether there being more of something makes a span dearer for the whole program, over gRPC."""
+
+    name: str
+    growth: Growth
+
+    def __call__(self, options: Options) -> Iterator[Figure]:
+        mixes = self.growth.mixes(options, 40 if options.quick else 600)
+        rounds = [{count: self._cost_us(mix) for count, mix in mixes.items()} for _ in range(options.rounds)]
+        return self.growth.figures(self.name, rounds, at_most=1.2)
+
+    def _cost_us(self, mix: Mix) -> float:
+        with receivers.exporter(mix, SLOS, ("tests.bench.hurried", "0", str(mix.epoch_ns))) as exporter:
+            sent = exporter.send(mix, "grpc", calls=1)  # in order, as grace may be some milliseconds
+            settle(exporter, mix)
+            return sent.server_us
 
 
 def _collected(path: str, mix: Mix, transport: Transport, *, by_trace: bool) -> tuple[float, float]:

@@ -86,10 +86,10 @@ def _fed(options: Options, models: int = 4) -> Callable[[], None]:
     """As in `stages`: as fast as it goes."""
     bodies = 20 if options.quick else 600
     under_way = UNDER_WAY // 30 if options.quick else UNDER_WAY
-    mix = mix_of(bodies + known_from(models), under_way=under_way, models=models)
+    mix = mix_of(bodies, under_way=under_way, models=models, before=known_from(models))
     fed = Fed(subject.pipeline(mix, SLOS))
     stream = mix.bodies()
-    fed.feed(islice(stream, mix.whole_from + known_from(models)))
+    fed.feed(islice(stream, mix.whole_from))
     some = list(islice(stream, bodies))
     return lambda: fed.feed(some)
 

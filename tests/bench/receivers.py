@@ -12,7 +12,7 @@ from typing import Final, Literal
 from tests.bench import subject
 from tests.bench.mix import Mix
 from tests.bench.processes import cpu_s, fetch, free_port, helper, listens, memory_mb, running
-from tests.bench.sender import Sending, Sent
+from tests.bench.sender import IN_FLIGHT, Sending, Sent
 
 Transport = Literal["grpc", "http", "gzip"]
 
@@ -24,10 +24,12 @@ class Receiver:
     process: int
     ports: dict[str, int]
 
-    def send(self, mix: Mix, transport: Transport, *, speed: float = 0, bodies: int = 0) -> Sent:
+    def send(
+        self, mix: Mix, transport: Transport, *, speed: float = 0, bodies: int = 0, calls: int = IN_FLIGHT
+    ) -> Sent:
         """Send it a mix, from another process."""
         way: Literal["grpc", "http"] = "grpc" if transport == "grpc" else "http"
-        sending = Sending(mix, way, self.ports[way], self.process, transport == "gzip", bodies, speed)
+        sending = Sending(mix, way, self.ports[way], self.process, transport == "gzip", bodies, speed, calls)
         return Sent(**json.loads(helper("sender", sending.as_json())))
 
     @property

@@ -26,7 +26,6 @@ from tests.bench.mix import Body, Mix
 from tests.bench.processes import cpu_s
 
 IN_FLIGHT: Final = 4
-"""Calls at a time; over HTTP, kept connections."""
 GZIP_LEVEL: Final = 6
 """As most senders have it."""
 
@@ -45,6 +44,8 @@ class Sending:
     """Only so many, if not 0."""
     speed: float = 0
     """How fast the mix's own time goes by; 0 sends as fast as the receiver takes it."""
+    calls: int = IN_FLIGHT
+    """At a time, each over a connection of its own."""
 
     def as_json(self) -> str:
         """For the command line."""
@@ -100,12 +101,13 @@ def send(sending: Sending) -> Sent:
                     return
                 if marked is begun and number >= sending.mix.whole_from:
                     now = _Mark.of(sending, spans)
-                    marked = now if now.wall_s - begun.wall_s > 2e-3 * sending.mix.grace_ms else begun
+                    waited = sending.mix.before or now.wall_s - begun.wall_s > 2e-3 * sending.mix.grace_ms
+                    marked = now if waited else begun
                 spans += body.spans
             post(body.content)
 
-    with ThreadPoolExecutor(IN_FLIGHT) as pool:
-        for done in [pool.submit(work) for _ in range(IN_FLIGHT)]:
+    with ThreadPoolExecutor(sending.calls) as pool:
+        for done in [pool.submit(work) for _ in range(sending.calls)]:
             done.result()
     return marked.until(_Mark.of(sending, spans))
 
