@@ -194,7 +194,7 @@ class Growth:
         before = max(
             Mix(0, **each).whole_from + known_from(each.get("models", 0)) for each in fields.values()
         )  # fmt: skip
-        return {count: mix_of(bodies, before=before, **each) for count, each in fields.items()}
+        return {count: mix_of(bodies, before=before, measured=bodies, **each) for count, each in fields.items()}
 
     def figures(self, case: str, rounds: Sequence[dict[int, float]], at_most: float | None = None) -> Iterator[Figure]:
         """From CPU µs a span by count, in several rounds."""

@@ -67,6 +67,8 @@ class Mix:
     seed: int = 1
     before: int = 0
     """Bodies that come before what is measured, at least."""
+    measured: int = 0
+    """Bodies that are measured; 0 for all that come then."""
 
     @property
     def spans(self) -> int:

@@ -60,7 +60,7 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How it went, from when as many requests were under way, and as many were counted, as ever."""
+    """How it went, of the bodies that are measured."""
 
     spans: int
     seconds: float
@@ -89,10 +89,11 @@ def send(sending: Sending) -> Sent:
     bodies = enumerate(islice(_paced(sending) if sending.speed else _ready(sending), sending.bodies or None))
     lock = threading.Lock()
     begun = marked = _Mark.of(sending, 0)
+    ended: _Mark | None = None
     spans = 0
 
     def work() -> None:
-        nonlocal marked, spans
+        nonlocal marked, ended, spans
         post = poster(sending.transport, sending.port, gzipped=sending.gzip)
         while True:
             with lock:
@@ -103,13 +104,15 @@ def send(sending: Sending) -> Sent:
                     now = _Mark.of(sending, spans)
                     waited = sending.mix.before or now.wall_s - begun.wall_s > 2e-3 * sending.mix.grace_ms
                     marked = now if waited else begun
+                if sending.mix.measured and number == sending.mix.whole_from + sending.mix.measured:
+                    ended = _Mark.of(sending, spans)
                 spans += body.spans
             post(body.content)
 
     with ThreadPoolExecutor(sending.calls) as pool:
         for done in [pool.submit(work) for _ in range(sending.calls)]:
             done.result()
-    return marked.until(_Mark.of(sending, spans))
+    return marked.until(ended or _Mark.of(sending, spans))
 
 
 class _Mark(NamedTuple):
