@@ -71,8 +71,9 @@ cdef class Edges:
     cpdef Py_ssize_t bucket(self, long long ns, long long slot) except -1
     cdef Py_ssize_t place(self, Py_ssize_t histogram, long long ns) except -1
 
-@cython.locals(index=size_t, ns=cython.longlong, bucket=Py_ssize_t, at=size_t, sheet=size_t, block="long long *",
-               edges_ns="long long *", groups="long long *", whole=cython.longlong, plain=bint)
+@cython.locals(index=Py_ssize_t, ns=cython.longlong, bucket=Py_ssize_t, at=size_t, sheet=Py_ssize_t, last=Py_ssize_t,
+               block="long long *", edges_ns="long long *", groups="long long *", values="long long *",
+               layout_slots="long long *", begins="long long *", shown="long long *", whole=cython.longlong, plain=bint)
 cpdef int count_values(
     Cells cells, Py_ssize_t place, Edges edges, long long[::1] values_ns, long long[::1] slots, Py_ssize_t count,
     long long weight, long long[::1] sheets, long long[::1] starts, Py_ssize_t first, Py_ssize_t base) except -1

@@ -321,11 +321,15 @@ def count_values(
     """
     if not 0 <= place <= place + edges.size <= len(cells.cells):
         raise IndexError(f"a histogram of {edges.size} cells at {place}")
+    if count > len(values_ns) or count > len(slots) or not 0 <= first <= first + count <= len(starts):
+        raise IndexError(f"{count} values from {first} on")
     block, edges_ns, groups = pointers.cells(cells.cells), pointers.cells(edges.edges), pointers.cells(edges.starts)
+    values, layout_slots, begins = pointers.cells(values_ns), pointers.cells(slots), pointers.cells(starts)
+    shown, last = pointers.cells(sheets), len(sheets) - 1 - ENDED
     whole, plain = weight >> WHOLE_BITS, weight & REST == 0 and weight >> WHOLE_BITS <= MOST_WHOLE
     for index in range(count):
-        ns = values_ns[index]
-        bucket = groups[slots[index] >> GROUP_BITS]  # as in `Edges.bucket`
+        ns = values[index]
+        bucket = groups[layout_slots[index] >> GROUP_BITS]  # as in `Edges.bucket`
         while bucket < edges.count and edges_ns[bucket] < ns:
             bucket += 1
         at = place + BUCKET * bucket
@@ -335,11 +339,13 @@ def count_values(
         else:
             cells.gain(at, weight)
             cells.gain_product(at + SUM, ns, weight)
-        sheet = starts[first + index] + base
-        block[at + 3] = sheets[sheet]
-        block[at + 4] = sheets[sheet + 1]
-        block[at + 5] = sheets[sheet + 2]
-        block[at + 6] = sheets[sheet + ENDED]
+        sheet = begins[first + index] + base
+        if not 0 <= sheet <= last:
+            raise IndexError(f"no sheet at {sheet}")
+        block[at + 3] = shown[sheet]
+        block[at + 4] = shown[sheet + 1]
+        block[at + 5] = shown[sheet + 2]
+        block[at + 6] = shown[sheet + ENDED]
         block[at + 7] = ns
 
 

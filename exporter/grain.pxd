@@ -65,7 +65,7 @@ cdef class Packer:
     cdef int put(self, long long series, Run run) except -1
     @cython.locals(code="unsigned char[::1]")
     cdef int reserve(self, Py_ssize_t count) except -1
-    @cython.locals(code="unsigned char[::1]", at=Py_ssize_t)
+    @cython.locals(code="unsigned char *", at=Py_ssize_t)
     cdef int number(self, unsigned long long value) except -1
     @cython.locals(slots="int *", amounts="long long *", last=int, low_bits=int, code="unsigned char *",
                    at=Py_ssize_t, held="unsigned long long", bits=int, skip=Py_ssize_t, place=Py_ssize_t,
@@ -159,4 +159,4 @@ cdef Sorter SORTER
 @cython.locals(keys="long long *", slots="int *", amounts="long long *", place=Py_ssize_t, stop=Py_ssize_t,
                series="long long", at=Py_ssize_t, key="long long", amount="long long")
 cdef int _pack(long long[::1] sorted_keys, Py_ssize_t count, Sums sums, Packer packer, Run run) except -1
-cdef int _bits(unsigned long long value) except -1
+

@@ -203,7 +203,7 @@ class Packer:
 
     def number(self, value: int) -> None:
         """Seven bits a byte, the lowest first; the high bit of a byte says that another follows."""
-        code, at = self.code, self.at
+        code, at = pointers.octets(self.code), self.at  # `put` has made room
         while value >= 128:
             code[at] = (value & 127) | 128
             value >>= 7
@@ -217,7 +217,7 @@ class Packer:
         last = slots[0]
         low_bits = 0
         if units > 1:
-            low_bits = _bits((slots[run.count - 1] - last) * 12 // (25 * (units - 1)))
+            low_bits = pointers.bits((slots[run.count - 1] - last) * 12 // (25 * (units - 1)))
         self.number(low_bits)
         self.number(units)
         self.number(last)
@@ -639,11 +639,3 @@ def _pack(sorted_keys: memoryview, count: int, sums: Sums, packer: Packer, run: 
 
 
 SORTER: Final = Sorter()
-
-
-def _bits(value: int) -> int:
-    bits = 0
-    while value:
-        value >>= 1
-        bits += 1
-    return bits

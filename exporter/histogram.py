@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
+from exporter.decode import words
 from slo_rules.verdict import rank
 
 DIGITS_LIMIT: Final = 5
@@ -100,8 +101,7 @@ TOP_SLOT: Final = LAYOUT.size - 1
 OWN_HALF_BITS: Final = LAYOUT.half_bits
 LONGEST_NS: Final = LIMIT_NS
 TOP: Final = TOP_SLOT
-LENGTHS: Final = memoryview(bytes(number.bit_length() for number in range(1024)))
-"""Those of LAYOUT for `own_slot`, where they are numbers of C; the lowest value of LAYOUT is 1. And bits of numbers."""
+"""Those of LAYOUT for `own_slot`, where they are numbers of C; the lowest value of LAYOUT is 1."""
 
 
 def slot_of_ns(duration_ns: int) -> int:
@@ -111,27 +111,29 @@ def slot_of_ns(duration_ns: int) -> int:
 
 def own_slot(duration_ns: int) -> int:
     """The same for a duration in 64 bits: `LAYOUT.index_of` with its numbers written out, for the hot path."""
-    if duration_ns > LONGEST_NS:
-        return TOP
-    value = (duration_ns + 999) // 1000
-    rest = value >> (OWN_HALF_BITS + 1)
-    shift = 0
-    if rest >= 1024:
-        rest >>= 10
-        shift = 10
-        if rest >= 1024:
-            rest >>= 10
-            shift = 20
-    shift += LENGTHS[rest]
+    if not 0 <= duration_ns <= LONGEST_NS:
+        return _beyond(duration_ns)
+    value = duration_ns + 999
+    value //= 1000
+    shift = words.bits(value >> (OWN_HALF_BITS + 1))
     return (shift << OWN_HALF_BITS) + (value >> shift)
+
+
+def _beyond(duration_ns: int) -> int:
+    if duration_ns < 0:
+        raise IndexError(f"no slot for {duration_ns} ns")
+    return TOP
 
 
 def own_slots(durations_ns: memoryview, slots: memoryview, count: int) -> int:
     """The slots of so many durations; the longest of these."""
-    longest = durations_ns[0]
+    longest = 0
+    if count > len(durations_ns) or count > len(slots):
+        raise IndexError(f"{count} slots for {len(durations_ns)} durations, with room for {len(slots)}")
+    durations, to = words.cells(durations_ns), words.cells(slots)
     for index in range(count):
-        duration_ns = durations_ns[index]
-        slots[index] = own_slot(duration_ns)
+        duration_ns = durations[index]
+        to[index] = own_slot(duration_ns)
         if duration_ns > longest:
             longest = duration_ns
     return longest

@@ -2,6 +2,7 @@
 cimport cython
 
 from exporter cimport ahead
+cimport exporter.decode.words as pointers
 
 cdef int PART_BITS
 cdef Py_ssize_t BUCKET
@@ -20,7 +21,7 @@ cdef class Part:
     cdef Py_ssize_t second(self, unsigned long long mark) except -1
     cdef int touch(self, unsigned long long mark) except -1
     cpdef bint has(self, unsigned long long mark) except -1
-    @cython.locals(at=size_t, count=Py_ssize_t, same=int)
+    @cython.locals(cells="unsigned long long *", at=size_t, count=int, same=int)
     cdef Py_ssize_t seek(self, size_t bucket, unsigned long long key) except -2
     @cython.locals(bucket=size_t, other=size_t, key="unsigned long long", count=Py_ssize_t, other_count=Py_ssize_t, at=Py_ssize_t)
     cdef bint put(self, unsigned long long mark, unsigned long long turn) except -1

@@ -11,6 +11,7 @@ Among ten million spans the chance that any two share a hash, of which 61 bits c
 from typing import Final
 
 from exporter import ahead
+from exporter.decode import words as pointers
 from exporter.ground import Ground
 
 PARTS: Final = 64
@@ -55,9 +56,10 @@ class Part:
     def seek(self, bucket: int, key: int) -> int:
         """How many marks a bucket has, which stand before what is free; -1 where one of them is the key."""
         count = same = 0
+        cells = pointers.unsigned(self.cells)
         for at in range(bucket, bucket + BUCKET):
-            count += self.cells[at] != 0  # to leave early would cost more: nobody can foretell where
-            same |= self.cells[at] ^ key <= TURN
+            count += cells[at] != 0  # to leave early would cost more: nobody can foretell where
+            same |= cells[at] ^ key <= TURN
         return -1 if same else count
 
     def put(self, mark: int, turn: int) -> bool:

@@ -1,5 +1,7 @@
 # Types for the compiled build; pattern.py is the program.
 cimport cython
+
+cimport exporter.decode.words as pointers
 from exporter.account cimport Cells, Sums
 from exporter.window cimport Moment
 
@@ -37,7 +39,7 @@ cdef class Thresholds:
     cdef public long long[::1] cells
     cdef public Py_ssize_t count
 
-    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+    @cython.locals(low=Py_ssize_t, high=Py_ssize_t, cells="long long *", middle=Py_ssize_t)
     cpdef Py_ssize_t below(self, Py_ssize_t start, Py_ssize_t end, long long value) except -1
 
 @cython.final
@@ -70,9 +72,9 @@ cdef class Group:
 
     @cython.locals(at=Py_ssize_t)
     cpdef Py_ssize_t find(self) except -2
-    @cython.locals(mark="unsigned long long", place=Py_ssize_t)
+    @cython.locals(mark="unsigned long long", code="long long *", place=Py_ssize_t)
     cpdef Py_ssize_t slot_of(self, unsigned long long start) except -1
-    @cython.locals(place=Py_ssize_t, start=Py_ssize_t)
+    @cython.locals(place=Py_ssize_t, codes="long long *", code="long long *", start=Py_ssize_t)
     cpdef bint is_code(self, Py_ssize_t pattern) except -1
     @cython.locals(slos=Py_ssize_t, pattern=Py_ssize_t, block=Py_ssize_t, place=Py_ssize_t, cell=Py_ssize_t,
                    target=Py_ssize_t, newest=cython.longlong)
@@ -114,8 +116,8 @@ cdef class Panel:
 
     @cython.locals(at=Py_ssize_t, question=Py_ssize_t, count=Py_ssize_t)
     cpdef int answer(self, long long[::1] sheet, Py_ssize_t start) except -1
-    @cython.locals(known=cython.longlong, least=cython.longlong, most=cython.longlong, place=Py_ssize_t,
-                   base=Py_ssize_t, value=cython.longlong, error=cython.longlong, at=Py_ssize_t)
+    @cython.locals(sheet="long long *", known=cython.longlong, least=cython.longlong, most=cython.longlong,
+                   place=Py_ssize_t, base=Py_ssize_t, value=cython.longlong, error=cython.longlong, at=Py_ssize_t)
     cdef int _answer(self, Py_ssize_t question, long long metric, Py_ssize_t start, Py_ssize_t count) except -1
     cpdef bint judges(self, Py_ssize_t row) except -1
     cpdef int enter(self, Py_ssize_t row) except -1
@@ -124,7 +126,7 @@ cdef class Panel:
     cpdef int rank(
         self, Py_ssize_t row, long long metric, long long[::1] sheets, long long[::1] starts, Py_ssize_t first,
         Py_ssize_t stop, long long[::1] slots, long long weight, Moment moment) except -1
-    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, value=cython.longlong, error=cython.longlong,
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, row="long long *", value=cython.longlong, error=cython.longlong,
                    least=cython.longlong, most=cython.longlong)
     cdef Py_ssize_t place(self, Py_ssize_t at, long long metric, long long[::1] sheets, Py_ssize_t base) except -1
     @cython.locals(group=Group, code="long long[::1]", base=Py_ssize_t, inside=cython.longlong,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from exporter.account import Cells, Sums, zeros
+from exporter.decode import words as pointers
 from exporter.judge import Judgement, judge
 from exporter.measure import Interval, Measured
 from exporter.record import MISSING
@@ -93,10 +94,12 @@ class Thresholds:
 
     def below(self, start: int, end: int, value: int) -> int:
         """How many of the run from `start` to `end` a value exceeds."""
-        low, high = start, end
+        low, high, cells = start, end, pointers.cells(self.cells)
+        if not 0 <= start <= end <= len(self.cells):
+            raise IndexError(f"no run from {start} to {end}")
         while low < high:
             middle = (low + high) >> 1
-            if self.cells[middle] < value:
+            if cells[middle] < value:
                 low = middle + 1
             else:
                 high = middle
@@ -238,17 +241,17 @@ class Group:
 
     def slot_of(self, start: int) -> int:
         """Where to look for the code in `code`; `start` 0."""
-        mark = start
+        mark, code = start, pointers.cells(self.code)
         for place in range(self.width):
-            mark = ((mark ^ self.code[place]) * PATTERN_ODD) & PATTERN_MASK
+            mark = ((mark ^ code[place]) * PATTERN_ODD) & PATTERN_MASK
             mark ^= mark >> 31
         return mark & self.mask
 
     def is_code(self, pattern: int) -> bool:
         """Whether a pattern has the code in `code`."""
-        start = pattern * self.width
+        start, codes, code = pattern * self.width, pointers.cells(self.codes), pointers.cells(self.code)
         for place in range(self.width):
-            if self.codes[start + place] != self.code[place]:
+            if codes[start + place] != code[place]:
                 return False
         return True
 
@@ -456,6 +459,8 @@ class Panel:
 
     def answer(self, sheet: memoryview, start: int) -> None:
         """Look at the request whose first cell is at `start`: find what its patterns are made of."""
+        if not 0 <= start <= len(sheet) - WIDTH * len(self.boundaries):
+            raise IndexError(f"no sheet of {len(self.boundaries)} rows at {start}")
         self.sheet = sheet
         self.start = start
         at = 0
@@ -465,29 +470,30 @@ class Panel:
             at += 2 + count
 
     def _answer(self, question: int, metric: int, start: int, count: int) -> None:
+        sheet = pointers.cells(self.sheet)  # `answer` has looked
         known, least, most = (0 if count else IS_UNKNOWN), -1, -1
         for place in range(start, start + count):
             base = self.start + self.questions[place] * WIDTH
             error = 0
             if metric == OF_TPOT:
-                if not self.sheet[base + TPOT_APPLIES]:
-                    if self.sheet[base + TTFT_APPLIES] and self.sheet[base + OUTPUT] == 1:
+                if not sheet[base + TPOT_APPLIES]:
+                    if sheet[base + TTFT_APPLIES] and sheet[base + OUTPUT] == 1:
                         known |= IS_SINGLE
                     continue
-                value = self.sheet[base + TPOT]
+                value = sheet[base + TPOT]
             elif metric == OF_COMPLETION:
-                value = self.sheet[base + COMPLETION]
-                error = self.sheet[base + COMPLETION_ERROR]
+                value = sheet[base + COMPLETION]
+                error = sheet[base + COMPLETION_ERROR]
             else:
-                if not self.sheet[base + TTFT_APPLIES]:
+                if not sheet[base + TTFT_APPLIES]:
                     continue
-                value = self.sheet[base + TTFT]
-                error = self.sheet[base + TTFT_ERROR]
-                if value == MISSING and self.sheet[base + SILENT]:
+                value = sheet[base + TTFT]
+                error = sheet[base + TTFT_ERROR]
+                if value == MISSING and sheet[base + SILENT]:
                     # It waited until the end: beyond a limit that is broken, before it nothing is known.
                     known |= IS_UNKNOWN
-                    value = self.sheet[base + COMPLETION]
-                    error = self.sheet[base + COMPLETION_ERROR]
+                    value = sheet[base + COMPLETION]
+                    error = sheet[base + COMPLETION_ERROR]
                     if value != MISSING and error != MISSING and value - error > least:
                         least = value - error
                     continue
@@ -529,6 +535,8 @@ class Panel:
             highest = -1
             for index in range(first, stop):
                 base = starts[index] + row * WIDTH
+                if not 0 <= base <= len(sheets) - WIDTH:
+                    raise IndexError(f"no row at {base}")
                 if self.ranks[at + 5] >= 0 and not self.selection.inside(sheets[base + ARRIVED])[self.ranks[at + 5]]:
                     continue
                 place = self.place(at, metric, sheets, base)
@@ -548,15 +556,15 @@ class Panel:
     def place(self, at: int, metric: int, sheets: memoryview, base: int) -> int:
         """Where the value of a metric lies among the thresholds of a rank."""
         start, end = self.ranks[at + 1], self.ranks[at + 2]
-        error = 0
+        error, row = 0, pointers.cells(sheets)  # `rank` has looked
         if metric == OF_TTFT:
-            value = sheets[base + TTFT]
-            error = sheets[base + TTFT_ERROR]
+            value = row[base + TTFT]
+            error = row[base + TTFT_ERROR]
         elif metric == OF_COMPLETION:
-            value = sheets[base + COMPLETION]
-            error = sheets[base + COMPLETION_ERROR]
+            value = row[base + COMPLETION]
+            error = row[base + COMPLETION_ERROR]
         else:
-            value = sheets[base + TPOT]
+            value = row[base + TPOT]
         least, most = 0, end - start
         if error != MISSING:
             least = self.thresholds.below(start, end, value - error)

@@ -2,6 +2,7 @@
 cimport cython
 
 from exporter cimport ahead
+cimport exporter.decode.words as pointers
 
 cdef unsigned long long SEED
 cdef unsigned long long ODD
@@ -14,15 +15,15 @@ cdef class Some:
     cdef Py_ssize_t mask
     cdef unsigned long long[::1] cells
 
-    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(mask=Py_ssize_t, cells="unsigned long long *", at=Py_ssize_t)
     cpdef Py_ssize_t find(self, unsigned long long key) except? -3
     cdef Py_ssize_t home(self, unsigned long long key)
     cdef int touch(self, unsigned long long key) except -1
-    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(mask=Py_ssize_t, cells="unsigned long long *", at=Py_ssize_t)
     cpdef int put(self, unsigned long long key, long long place) except -1
-    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(mask=Py_ssize_t, cells="unsigned long long *", at=Py_ssize_t)
     cpdef int remove(self, unsigned long long key) except -1
-    @cython.locals(mask=Py_ssize_t, at=Py_ssize_t)
+    @cython.locals(mask=Py_ssize_t, cells="unsigned long long *", at=Py_ssize_t)
     cdef int close(self, Py_ssize_t hole) except -1
     @cython.locals(old="unsigned long long[::1]", size=Py_ssize_t, at=Py_ssize_t)
     cdef int grow(self) except -1

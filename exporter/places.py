@@ -4,6 +4,8 @@ from array import array
 from typing import Final
 
 from exporter import ahead
+from exporter.decode import words as pointers
+from exporter.ground import Ground
 from exporter.join import NEVER, seed
 
 SEED: Final = seed()
@@ -23,11 +25,11 @@ class Some:
     def find(self, key: int) -> int:
         """The place of a key, -1 where there is none."""
         key = key & MASK or 1
-        mask = self.mask
+        mask, cells = self.mask, pointers.unsigned(self.cells)
         at = self.home(key)
-        while self.cells[2 * at] != 0:
-            if self.cells[2 * at] == key:
-                return self.cells[2 * at + 1] - 2
+        while cells[2 * at] != 0:
+            if cells[2 * at] == key:
+                return cells[2 * at + 1] - 2
             at = (at + 1) & mask
         return -1
 
@@ -42,47 +44,47 @@ class Some:
     def put(self, key: int, place: int) -> None:
         """Set the place of a key."""
         key = key & MASK or 1
-        mask = self.mask
+        mask, cells = self.mask, pointers.unsigned(self.cells)
         at = self.home(key)
-        while self.cells[2 * at] != 0 and self.cells[2 * at] != key:
+        while cells[2 * at] != 0 and cells[2 * at] != key:
             at = (at + 1) & mask
-        if self.cells[2 * at] == 0:
+        if cells[2 * at] == 0:
             self.count += 1
-        self.cells[2 * at] = key
-        self.cells[2 * at + 1] = place + 2
+        cells[2 * at] = key
+        cells[2 * at + 1] = place + 2
         if 4 * self.count > 3 * mask:
             self.grow()
 
     def remove(self, key: int) -> None:
         """Forget a key. What stands behind it moves up, so no search ends too early."""
         key = key & MASK or 1
-        mask = self.mask
+        mask, cells = self.mask, pointers.unsigned(self.cells)
         at = self.home(key)
-        while self.cells[2 * at] != 0 and self.cells[2 * at] != key:
+        while cells[2 * at] != 0 and cells[2 * at] != key:
             at = (at + 1) & mask
-        if self.cells[2 * at] == key:
+        if cells[2 * at] == key:
             self.count -= 1
             self.close(at)
 
     def close(self, hole: int) -> None:
         """Fill a hole with what stands behind it and might be sought there."""
-        mask, at = self.mask, hole
+        mask, cells, at = self.mask, pointers.unsigned(self.cells), hole
         while True:
             at = (at + 1) & mask
-            if self.cells[2 * at] == 0:
+            if cells[2 * at] == 0:
                 break
-            if ((at - self.home(self.cells[2 * at])) & mask) >= ((at - hole) & mask):
-                self.cells[2 * hole] = self.cells[2 * at]
-                self.cells[2 * hole + 1] = self.cells[2 * at + 1]
+            if ((at - self.home(cells[2 * at])) & mask) >= ((at - hole) & mask):
+                cells[2 * hole] = cells[2 * at]
+                cells[2 * hole + 1] = cells[2 * at + 1]
                 hole = at
-        self.cells[2 * hole] = 0
+        cells[2 * hole] = 0
 
     def grow(self) -> None:
         """Twice the room."""
         old, size = self.cells, self.mask + 1
         self.mask = 2 * size - 1
         self.count = 0
-        self.cells = memoryview(array("Q", [0]) * (4 * size))
+        self.cells = Ground(4 * size, "Q").view()
         for at in range(size):
             if old[2 * at] != 0:
                 self.put(old[2 * at], old[2 * at + 1] - 2)

@@ -2,6 +2,7 @@
 cimport cython
 
 from exporter cimport ahead
+cimport exporter.decode.words as pointers
 from exporter.account cimport Cells, Distributions, Edges, Sums, count_values
 from exporter.histogram cimport own_slots
 from exporter.pattern cimport Group, Panel, Selection
@@ -154,20 +155,22 @@ cdef class Tally:
     @cython.locals(row=Py_ssize_t, index=Py_ssize_t, traffic=Py_ssize_t)
     cdef int _leave_queue(
         self, Plan plan, Py_ssize_t place, long long[::1] waits, long long weight, long long now_ns) except -1
+    @cython.locals(index=Py_ssize_t)
     cdef int _begin(self, Plan plan, long long[::1] sheets, long long[::1] starts, Py_ssize_t count) except -1
     cdef int _count_join(self, Py_ssize_t joined, Py_ssize_t unmatched, long long negative) except -1
-    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, evidence=cython.longlong, at_ns=cython.longlong, moment=Moment,
-                   amount=cython.longlong, index=Py_ssize_t)
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, sheets="long long *", starts="long long *",
+                   evidence=cython.longlong, at_ns=cython.longlong, moment=Moment, amount=cython.longlong,
+                   index=Py_ssize_t)
     cdef int _arrive_by_sheet(
         self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows) except -1
     @cython.locals(row=Py_ssize_t)
     cdef int _depart(self, Plan plan, Py_ssize_t place, long long weight, long long now_ns) except -1
-    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, at_ns=cython.longlong, outcome=cython.longlong,
-                   moment=Moment)
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, sheets="long long *", starts="long long *", series=Py_ssize_t,
+                   at_ns=cython.longlong, outcome=cython.longlong, moment=Moment)
     cdef int _end(
         self, Plan plan, Py_ssize_t place, long long weight, long long now_ns, bint in_windows, long long ends) except -1
-    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, series=Py_ssize_t, totals=Py_ssize_t, slot=Py_ssize_t,
-                   amount=cython.longlong, index=Py_ssize_t)
+    @cython.locals(row=Py_ssize_t, base=Py_ssize_t, sheets="long long *", starts="long long *", series=Py_ssize_t,
+                   totals=Py_ssize_t, slot=Py_ssize_t, amount=cython.longlong, tokens=cython.longlong, index=Py_ssize_t)
     cdef int _tokens(self, Plan plan, Py_ssize_t place, long long weight, Moment moment) except -1
     cdef int _few_tokens(
         self, Plan plan, Py_ssize_t row, Py_ssize_t slot, long long amount, long long weight, Moment moment) except -1
@@ -175,8 +178,8 @@ cdef class Tally:
                    phase=Py_ssize_t)
     cdef int _values(self, Plan plan, Py_ssize_t place, long long weight, Moment moment) except -1
     cdef int _rank(self, Panel panel, Py_ssize_t place, long long metric, long long weight, Moment moment) except -1
-    @cython.locals(base=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t, longest_ns=cython.longlong,
-                   edges=Edges, histogram=Py_ssize_t)
+    @cython.locals(base=Py_ssize_t, count=Py_ssize_t, sheets="long long *", starts="long long *", values="long long *",
+                   index=Py_ssize_t, longest_ns=cython.longlong, edges=Edges, histogram=Py_ssize_t)
     cdef bint _value(
         self, Plan plan, Py_ssize_t place, Py_ssize_t value, Py_ssize_t known, Py_ssize_t cell, long long weight,
         bint sample, Moment moment) except -1

@@ -22,6 +22,7 @@ from exporter import ahead, record
 from exporter.account import Cells, Distributions, Edges, Exemplar, count_values, zeros
 from exporter.budget import SECOND_NS, Budget
 from exporter.config import Settings
+from exporter.decode import words as pointers
 from exporter.flight import Flight, Flights, Limit, Limits
 from exporter.histogram import LIMIT_NS, own_slots
 from exporter.judge import Judgement, judge, outermost, selects
@@ -572,6 +573,9 @@ class Tally:
         if plan.overflowed:
             for _ in range(count):
                 self._overflow.update(plan.overflowed)
+        for index in range(count):
+            if not 0 <= starts[index] <= len(sheets) - WIDTH * plan.length:
+                raise IndexError(f"no sheet of {plan.length} rows at {starts[index]}")
         if count > len(self.values_ns):
             self.values_ns = zeros(2 * count)
             self.value_slots_of = zeros(2 * count)
@@ -586,11 +590,12 @@ class Tally:
     def _arrive_by_sheet(self, plan: Plan, place: int, weight: int, now_ns: int, in_windows: bool) -> None:
         """Count the arrivals of a row."""
         row, base = PLAN_ROW * place, WIDTH * place
+        sheets, starts = pointers.cells(self.sheets), pointers.cells(self.starts)  # `_begin` has looked
         if not plan.rows[row + IN_TOTALS]:
             plan.rows[row + IN_TOTALS] = self._totals_of(plan.boundaries[place]).place
         if not plan.rows[row + IN_TRAFFIC]:
             self._open_traffic(plan, place, now_ns)
-        evidence = self.sheets[self.starts[0] + base + EVIDENCE]
+        evidence = sheets[starts[0] + base + EVIDENCE]
         self.cells.gain(plan.rows[row + IN_TOTALS] + T_ARRIVALS + evidence, weight * self.count_of)
         self.cells.gain(plan.rows[row + IN_TRAFFIC] + R_ARRIVALS + evidence, weight * self.count_of)
         if in_windows and not plan.rows[row + ARRIVALS]:
@@ -598,7 +603,7 @@ class Tally:
         moment = NOWHERE
         amount = 0
         for index in range(self.count_of):
-            at_ns = self.sheets[self.starts[index] + base + BEGAN]
+            at_ns = sheets[starts[index] + base + BEGAN]
             if self.first_at == MISSING_CELL or at_ns < self.first_at:
                 self.first_at = at_ns
             if not in_windows:
@@ -621,11 +626,12 @@ class Tally:
     def _end(self, plan: Plan, place: int, weight: int, now_ns: int, in_windows: bool, ends: int) -> None:
         """Count the ends of a row. `ends`: the window series of ends if it is another than the plan's."""
         row, base = PLAN_ROW * place, WIDTH * place
+        sheets, starts = pointers.cells(self.sheets), pointers.cells(self.starts)
         if not plan.rows[row + IN_SERIES]:
             self._open_row(plan, place, now_ns)
         if plan.rows[row + OVERFLOWED]:
             self._overflow["series"] += self.count_of
-        series, outcome = plan.rows[row + IN_SERIES], self.sheets[self.starts[0] + base + OUTCOME]
+        series, outcome = plan.rows[row + IN_SERIES], sheets[starts[0] + base + OUTCOME]
         self.cells.cells[series + SERIES_TOUCHED] = now_ns
         self.cells.cells[series + SERIES_CHANGED] += self.count_of
         self.cells.gain(series + SERIES_COMPLETIONS + outcome, weight * self.count_of)
@@ -636,9 +642,9 @@ class Tally:
         while self.first < self.count_of:
             self.stop = self.first
             if in_windows:
-                moment = self.windows.at(self.sheets[self.starts[self.first] + base + ENDED_CELL])
+                moment = self.windows.at(sheets[starts[self.first] + base + ENDED_CELL])
             while self.stop < self.count_of:
-                at_ns = self.sheets[self.starts[self.stop] + base + ENDED_CELL]
+                at_ns = sheets[starts[self.stop] + base + ENDED_CELL]
                 if in_windows and self.stop > self.first and not self.windows.is_at(moment, at_ns):
                     break
                 if self.last_at == MISSING_CELL or at_ns > self.last_at:
@@ -652,19 +658,21 @@ class Tally:
     def _tokens(self, plan: Plan, place: int, weight: int, moment: Moment) -> None:
         row, base = PLAN_ROW * place, WIDTH * place + INPUT_CELL
         series, totals = plan.rows[row + IN_SERIES], plan.rows[row + IN_TOTALS]
+        sheets, starts = pointers.cells(self.sheets), pointers.cells(self.starts)
         for slot in range(OF_TOKENS):
-            if self.sheets[self.starts[self.first] + base + slot] == MISSING_CELL:
+            if sheets[starts[self.first] + base + slot] == MISSING_CELL:
                 continue
             self.cells.cells[series + SERIES_TOLD + slot] = 1
             self.cells.cells[totals + T_TOLD + slot] = 1
             amount = 0
             for index in range(self.first, self.stop):
-                if self.sheets[self.starts[index] + base + slot] > MOST_WEIGHT:
+                tokens = sheets[starts[index] + base + slot]
+                if tokens > MOST_WEIGHT:
                     self._few_tokens(plan, row, slot, amount, weight, moment)
                     amount = 0
-                    self._few_tokens(plan, row, slot, self.sheets[self.starts[index] + base + slot], weight, moment)
+                    self._few_tokens(plan, row, slot, tokens, weight, moment)
                 else:
-                    amount += self.sheets[self.starts[index] + base + slot]
+                    amount += tokens
             self._few_tokens(plan, row, slot, amount, weight, moment)
 
     def _few_tokens(self, plan: Plan, row: int, slot: int, amount: int, weight: int, moment: Moment) -> None:
@@ -702,10 +710,12 @@ class Tally:
         in the series.
         """
         base, count = WIDTH * place + known, self.stop - self.first
-        if self.sheets[self.starts[self.first] + base] == MISSING_CELL:
+        sheets, starts = pointers.cells(self.sheets), pointers.cells(self.starts)
+        values = pointers.cells(self.values_ns)
+        if sheets[starts[self.first] + base] == MISSING_CELL:
             return False
         for index in range(count):
-            self.values_ns[index] = self.sheets[self.starts[self.first + index] + base]
+            values[index] = sheets[starts[self.first + index] + base]
         longest_ns = own_slots(self.values_ns, self.value_slots_of, count)
         histogram = self.cells.cells[plan.rows[PLAN_ROW * place + IN_SERIES] + cell]
         if not histogram:

@@ -15,7 +15,26 @@ cdef extern from *:
     Py_hash_t words_hash(const void *data, Py_ssize_t size) noexcept
 
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define words_bits(number) ((number) ? 64 - __builtin_clzll(number) : 0)
+    #else
+    static int words_bits(unsigned long long number) { int bits = 0; while (number) { number >>= 1; bits++; } return bits; }
+    #endif
+    """
+    int words_bits(unsigned long long number) noexcept
+
+
+cdef inline int bits(unsigned long long number) noexcept:
+    return words_bits(number)
+
+
 cdef inline long long *cells(long long[::1] rows) noexcept:
+    return &rows[0]
+
+
+cdef inline unsigned long long *unsigned(unsigned long long[::1] rows) noexcept:
     return &rows[0]
 
 

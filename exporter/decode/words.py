@@ -15,6 +15,11 @@ def cells(rows: Cells) -> Cells:
     return rows
 
 
+def unsigned(rows: Cells) -> Cells:
+    """Likewise, without a sign."""
+    return rows
+
+
 def ints(rows: Cells) -> Cells:
     """Likewise, numbers of 32 bits."""
     return rows
@@ -23,6 +28,11 @@ def ints(rows: Cells) -> Cells:
 def octets(rows: Cells) -> Cells:
     """Likewise, bytes."""
     return rows
+
+
+def bits(number: int) -> int:
+    """How many bits a number has that is not negative."""
+    return number.bit_length()
 
 
 def little64(data: bytes, at: int) -> int:

@@ -72,6 +72,11 @@ def test_the_slots_of_the_hot_path_are_those_of_the_layout(ns: int) -> None:
     assert own_slot(ns) == slot_of_ns(ns) == right
 
 
+def test_what_is_shorter_than_nothing_has_no_slot() -> None:
+    with pytest.raises(IndexError, match="no slot for -1 ns"):
+        own_slot(-1)
+
+
 @given(st.lists(st.integers(1, 10**14), unique=True, min_size=1).map(sorted), st.data())
 def test_a_value_belongs_to_the_first_bucket_whose_edge_it_does_not_pass(edges: list[int], data: st.DataObject) -> None:
     buckets = Edges(tuple(edges))
