@@ -67,7 +67,7 @@ cdef class Edges:
     cdef public long long[::1] edges
     cdef public long long[::1] starts
 
-    @cython.locals(place=Py_ssize_t)
+    @cython.locals(place=Py_ssize_t, edges="long long *")
     cpdef Py_ssize_t bucket(self, long long ns, long long slot) except -1
     cdef Py_ssize_t place(self, Py_ssize_t histogram, long long ns) except -1
 

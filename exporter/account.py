@@ -241,8 +241,8 @@ class Edges:
 
     def bucket(self, ns: int, slot: int) -> int:
         """The bucket of a value whose slot is known."""
-        place = self.starts[slot >> GROUP_BITS]
-        while place < self.count and self.edges[place] < ns:
+        place, edges = self.starts[slot >> GROUP_BITS], pointers.cells(self.edges)
+        while place < self.count and edges[place] < ns:
             place += 1
         return place
 

@@ -62,7 +62,7 @@ REHEARSED_AT_ONCE: Final = 8
 REHEARSAL: Final = 20
 """What a rehearsal costs, as many times as the general way, has to be earned: by so many requests on the short way, or
 by a second. So shapes that never come again cost little."""
-TOGETHER: Final = 2048
+TOGETHER: Final = 4096
 """So many requests wait to be counted together, those that are counted alike one value after the other. From then on
 those that wait longest, and all that are alike with them, are counted as others come: nobody is held up for long. Those
 who read call `flush` first."""

@@ -56,8 +56,6 @@ DUE_AT_ONCE: Final = 500
 """Requests in flight that are looked at in one go for having missed a limit: if a server hangs all are due at once."""
 COUNTED_AT_ONCE: Final = 128
 """Requests that are counted before others may have their turn."""
-STEPS: Final = 16
-"""In so many times that, all are counted that may wait at a time."""
 HANDED_AT_ONCE: Final = 64
 """Traces that go the general way at the end of input before it is tried to learn from them."""
 MESSAGES: Final = 3
@@ -371,7 +369,7 @@ class Pipeline:
 
     def count_in_steps(self) -> Iterator[None]:
         """Count who waits for it, and likewise halt; not for ever, if others come as fast."""
-        for _ in range(STEPS):
+        for _ in range(0, self.express.uncounted + 1, COUNTED_AT_ONCE):
             if not self.express.flush_some(self.now_ns, COUNTED_AT_ONCE):
                 return
             yield

@@ -143,13 +143,13 @@ cdef class Tally:
         long long negative, Py_ssize_t announced, long long[::1] waits) except -1
     @cython.locals(place=Py_ssize_t)
     cdef int open_series(self, Plan plan, long long now_ns) except -1
-    @cython.locals(place=Py_ssize_t, series=Py_ssize_t, cell=Py_ssize_t)
+    @cython.locals(cells="long long *", place=Py_ssize_t, series=Py_ssize_t, cell=Py_ssize_t)
     cdef int touch_series(self, Plan plan) except -1
-    @cython.locals(place=Py_ssize_t, at=Py_ssize_t, series=Py_ssize_t, outcome=cython.longlong,
-                   source=cython.longlong, phase=Py_ssize_t)
+    @cython.locals(ttft=Edges, tpot=Edges, completion=Edges, phases=Edges, sheet="long long *", place=Py_ssize_t,
+                   at=Py_ssize_t, series=Py_ssize_t, outcome=cython.longlong, source=cython.longlong, phase=Py_ssize_t)
     cdef int touch_histograms(self, Plan plan, long long[::1] sheets, Py_ssize_t start) except -1
-    @cython.locals(histogram=Py_ssize_t, edges=Edges)
-    cdef int _touch_bucket(self, Py_ssize_t cell, Py_ssize_t metric, long long ns) except -1
+    @cython.locals(histogram=Py_ssize_t)
+    cdef int _touch_bucket(self, Py_ssize_t cell, Edges edges, long long ns) except -1
     cpdef Py_ssize_t announce(
         self, Plan plan, long long[::1] sheet, long long weight, long long now_ns, bint in_windows) except -1
     @cython.locals(row=Py_ssize_t, index=Py_ssize_t, traffic=Py_ssize_t)

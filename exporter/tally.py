@@ -501,30 +501,34 @@ class Tally:
 
     def touch_series(self, plan: Plan) -> None:
         """Bring near the series of a plan."""
+        cells = pointers.cells(self.cells.cells)
         for place in range(plan.length):
             series = plan.rows[PLAN_ROW * place + IN_SERIES]
             for cell in range(series, series + SERIES_CELLS, 8):
-                ahead.prefetch(self.cells.cells[cell])
+                ahead.prefetch(cells[cell])
 
     def touch_histograms(self, plan: Plan, sheets: memoryview, start: int) -> None:
         """Bring near the buckets in which the values of a sheet are counted."""
+        if not 0 <= start <= len(sheets) - WIDTH * plan.length:
+            raise IndexError(f"no sheet of {plan.length} rows at {start}")
+        ttft, tpot, completion, phases = self.buckets[0], self.buckets[1], self.buckets[2], self.buckets[OF_METRICS]
+        sheet = pointers.cells(sheets)
         for place in range(plan.length):
             at, series = start + WIDTH * place, plan.rows[PLAN_ROW * place + IN_SERIES]
             if not series:
                 continue
-            outcome, source = sheets[at + OUTCOME], sheets[at + SOURCE]
+            outcome, source = sheet[at + OUTCOME], sheet[at + SOURCE]
             self._touch_bucket(
-                series + OF_TTFT + (NO_SOURCE if source == MISSING_CELL else source), 0, sheets[at + TTFT]
+                series + OF_TTFT + (NO_SOURCE if source == MISSING_CELL else source), ttft, sheet[at + TTFT]
             )
-            self._touch_bucket(series + OF_TPOT, 1, sheets[at + TPOT_CELL])
-            self._touch_bucket(series + OF_COMPLETION + outcome, 2, sheets[at + COMPLETION_CELL])
+            self._touch_bucket(series + OF_TPOT, tpot, sheet[at + TPOT_CELL])
+            self._touch_bucket(series + OF_COMPLETION + outcome, completion, sheet[at + COMPLETION_CELL])
             for phase in range(OF_PHASES):
-                self._touch_bucket(series + OF_PHASE + phase, OF_METRICS, sheets[at + PHASES_FROM + phase])
+                self._touch_bucket(series + OF_PHASE + phase, phases, sheet[at + PHASES_FROM + phase])
 
-    def _touch_bucket(self, cell: int, metric: int, ns: int) -> None:
+    def _touch_bucket(self, cell: int, edges: Edges, ns: int) -> None:
         histogram = self.cells.cells[cell]
         if ns != MISSING_CELL and histogram:
-            edges = self.buckets[metric]
             ahead.prefetch(self.cells.cells[edges.place(histogram, ns)])
 
     def announce(self, plan: Plan, sheet: memoryview, weight: int, now_ns: int, in_windows: bool) -> int:

@@ -447,7 +447,7 @@ def test_as_many_wait_as_may_and_as_others_come_those_are_counted_that_wait_long
     def asked(at: float, requests: int, gateways: bool) -> None:
         spans = []
         for _ in range(requests):
-            named = {"gen_ai.response.model": f"model-{next(number) % 90}"}
+            named = {"gen_ai.response.model": f"model-{next(number) % 300}"}
             gateway = envoy(at - 900, at) if gateways else None
             spans.append(vllm(at - 800, at - 10, ttft=9, output=9, attributes=named, parent=gateway))
             if gateway is not None:
@@ -457,12 +457,12 @@ def test_as_many_wait_as_may_and_as_others_come_those_are_counted_that_wait_long
     for at in range(1_000, 11_000, 1_000):
         asked(at, 1, gateways=False)
         of.tick(at + 900)
-    for at in range(20_000, 60_000, 100):
-        asked(at, 9, gateways=22_000 < at < 40_000)  # which have larger sheets
+    for at in range(20_000, 80_000, 100):
+        asked(at, 18, gateways=22_000 < at < 40_000)  # which have larger sheets
         waiting.append(of.pipeline.express.uncounted)
     assert any(later < sooner for sooner, later in pairwise(waiting[:100])), "counted, to make room for larger sheets"
-    assert max(waiting) < 2_048
-    assert min(waiting[-50:]) > 2_048 - 90, "never all that wait are counted, once so many do"
+    assert max(waiting) < 4_096
+    assert min(waiting[-50:]) > 4_096 - 90, "never all that wait are counted, once so many do"
     of.tick(99_000)
     assert of.pipeline.express.uncounted == 0
-    assert of.boundary("model")["outcomes"]["ok"] == 10 + 400 * 9
+    assert of.boundary("model")["outcomes"]["ok"] == 10 + 600 * 18
