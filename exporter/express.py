@@ -948,7 +948,7 @@ class Express:
         if act.size > self.sheet_size:
             self.flush(now)
             self.sheet_size = act.size
-            self.sheets = memoryview(array("q", bytes(8 * TOGETHER * self.sheet_size)))
+            self.sheets = Ground(TOGETHER * self.sheet_size).view()  # of which mostly few are used
         planned = self.planned(act)
         if not planned.opened:
             planned.opened = True

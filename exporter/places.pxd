@@ -53,8 +53,11 @@ cdef class Stack:
 cdef class Queue:
     cdef readonly long long first, popped
     cdef long long grace
-    cdef long long[::1] ring
+    cdef object times_ground, places_ground
+    cdef long long[::1] times
+    cdef int[::1] places
     cdef long long[::1] heap
+    cdef Py_ssize_t room
     cdef Py_ssize_t head, tail
     cdef readonly Py_ssize_t size
 
@@ -63,11 +66,10 @@ cdef class Queue:
     @cython.locals(at=Py_ssize_t, place=Py_ssize_t)
     cpdef Py_ssize_t pop(self) except? -3
     cdef int find_first(self) except -1
-    @cython.locals(mask=Py_ssize_t, tail=Py_ssize_t, place=Py_ssize_t, at=Py_ssize_t, to=Py_ssize_t, size=Py_ssize_t,
-                   time="long long", slot="long long")
+    @cython.locals(mask=Py_ssize_t, tail=Py_ssize_t, place=Py_ssize_t, size=Py_ssize_t, time="long long", slot="long long")
     cdef int tidy(self, long long[::1] slots) except -1
     cdef bint counts(self, long long time, Py_ssize_t at, long long[::1] slots) except -1
-    @cython.locals(old="long long[::1]", mask=Py_ssize_t, count=Py_ssize_t, at=Py_ssize_t, place=Py_ssize_t)
+    @cython.locals(room=Py_ssize_t, count=Py_ssize_t, head=Py_ssize_t, at=Py_ssize_t)
     cdef int grow_ring(self) except -1
     @cython.locals(old="long long[::1]", heap="long long[::1]", at=Py_ssize_t, above=Py_ssize_t)
     cdef int push_heap(self, long long time, long long place) except -1

@@ -5,12 +5,14 @@ from typing import Final
 
 from exporter import ahead
 from exporter.decode import words as pointers
-from exporter.ground import Ground
+from exporter.ground import NOTHING, Ground
 from exporter.join import NEVER, seed
 
 SEED: Final = seed()
 ODD: Final = 0x9E3779B97F4A7C15
 MASK: Final = 0xFFFFFFFFFFFFFFFF
+NO_PLACES: Final = memoryview(array("i", [0]))
+"""What to look at while a view is given up."""
 
 
 class Some:
@@ -151,7 +153,10 @@ class Queue:
 
     def __init__(self, grace: int = NEVER) -> None:
         self.grace = grace
-        self.ring = memoryview(array("q", bytes(16 * 1024)))
+        self.room = 1024
+        self.times_ground, self.places_ground = Ground(self.room), Ground(self.room // 2, "i")
+        self.times, self.places = self.times_ground.view(), self.places_ground.view()
+        """Of those that came in order, from `head` to `tail`, in a ring."""
         self.head = 0
         self.tail = 0
         self.heap = memoryview(array("q", bytes(16 * 1024)))
@@ -164,15 +169,14 @@ class Queue:
 
     def push(self, time: int, place: int, slots: memoryview) -> None:
         """Put a pair in; where there is no room, what no longer counts goes first."""
-        if self.tail - self.head == len(self.ring) // 2 or 2 * self.size == len(self.heap):
+        if self.tail - self.head == self.room or 2 * self.size == len(self.heap):
             self.tidy(slots)
-        mask = len(self.ring) // 2 - 1
-        if self.tail != self.head and time < self.ring[2 * ((self.tail - 1) & mask)]:
+        mask = self.room - 1
+        if self.tail != self.head and time < self.times[(self.tail - 1) & mask]:
             self.push_heap(time, place)
         else:
-            at = 2 * (self.tail & mask)
-            self.ring[at] = time
-            self.ring[at + 1] = place
+            self.times[self.tail & mask] = time
+            self.places[self.tail & mask] = place
             self.tail += 1
         if time < self.first:
             self.first = time
@@ -181,11 +185,11 @@ class Queue:
         """Take out the slot with the earliest time."""
         if self.first > self.popped:
             self.popped = self.first
-        at = 2 * (self.head & (len(self.ring) // 2 - 1))
-        if self.size and (self.tail == self.head or self.heap[0] < self.ring[at]):
+        at = self.head & (self.room - 1)
+        if self.size and (self.tail == self.head or self.heap[0] < self.times[at]):
             place = self.pop_heap()
         else:
-            place = self.ring[at + 1]
+            place = self.places[at]
             self.head += 1
         self.find_first()
         return place
@@ -194,18 +198,18 @@ class Queue:
         """Look for the earliest time anew."""
         self.first = NEVER
         if self.tail != self.head:
-            self.first = self.ring[2 * (self.head & (len(self.ring) // 2 - 1))]
+            self.first = self.times[self.head & (self.room - 1)]
         if self.size and self.heap[0] < self.first:
             self.first = self.heap[0]
 
     def tidy(self, slots: memoryview) -> None:
         """Drop the pairs that no longer count, and have room."""
-        mask, tail = len(self.ring) // 2 - 1, self.head
+        mask, tail = self.room - 1, self.head
         for place in range(self.head, self.tail):
-            at, to = 2 * (place & mask), 2 * (tail & mask)
-            if self.counts(self.ring[at], 16 * self.ring[at + 1], slots):
-                self.ring[to] = self.ring[at]
-                self.ring[to + 1] = self.ring[at + 1]
+            time, slot = self.times[place & mask], self.places[place & mask]
+            if self.counts(time, 16 * slot, slots):
+                self.times[tail & mask] = time
+                self.places[tail & mask] = slot
                 tail += 1
         self.tail = tail
         if 2 * (self.tail - self.head) > mask:
@@ -224,14 +228,16 @@ class Queue:
         return bool(slots[at] == time or time - slots[at + 4] == self.grace)
 
     def grow_ring(self) -> None:
-        """Twice the room."""
-        old, mask, count = self.ring, len(self.ring) // 2 - 1, self.tail - self.head
-        self.ring = memoryview(array("q", [0]) * (2 * len(old)))
-        for at in range(count):
-            place = 2 * ((self.head + at) & mask)
-            self.ring[2 * at] = old[place]
-            self.ring[2 * at + 1] = old[place + 1]
-        self.head, self.tail = 0, count
+        """Twice the room: what stands before the head, as the ring had come to its end, goes on behind it."""
+        room, count, head = self.room, self.tail - self.head, self.head & (self.room - 1)
+        self.times, self.places = NOTHING, NO_PLACES
+        self.times_ground.grow(2 * room)
+        self.places_ground.grow(room)
+        self.times, self.places = self.times_ground.view(), self.places_ground.view()
+        for at in range(head):
+            self.times[room + at] = self.times[at]
+            self.places[room + at] = self.places[at]
+        self.room, self.head, self.tail = 2 * room, head, head + count
 
     def push_heap(self, time: int, place: int) -> None:
         """A pair that comes before one which is there already."""
