@@ -1,5 +1,6 @@
 """The benchmarks' traffic is what it is said to be. How fast anything is, no test says."""
 
+import time
 from itertools import islice
 
 import pytest
@@ -7,8 +8,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.bench import subject
 from tests.bench.figures import Figure, table
-from tests.bench.inside import Fed
-from tests.bench.mix import BATCH, Mix
+from tests.bench.hurried import LULL_NS, Led
+from tests.bench.inside import OPEN, SERIES, Fed, Growth, mix_of
+from tests.bench.mix import BATCH, LATE_NS, Mix
+from tests.bench.options import Options
 from tests.bench.profile import OTHERS, parts
 
 
@@ -40,6 +43,38 @@ def test_a_request_that_was_not_joined_is_noticed(mix: Mix) -> None:
     fed = Fed(subject.pipeline(mix, 2))
     with pytest.raises(subject.NotDone):
         fed.end(list(mix.bodies())[:-1], mix.requests, judged=True)
+
+
+@pytest.mark.parametrize("growth", [OPEN, SERIES])
+def test_mixes_that_differ_in_how_much_there_is_have_as_many_bodies_before_and_measured(growth: Growth) -> None:
+    mixes = growth.mixes(Options(quick=True), 20)
+    assert tuple(mixes) == growth.quick
+    assert len({(mix.whole_from, mix.measured) for mix in mixes.values()}) == 1
+    for mix in mixes.values():
+        assert sum(1 for _ in mix.bodies()) >= mix.whole_from + mix.measured
+
+
+def test_as_many_are_open_when_measuring_begins_as_later() -> None:
+    mix = mix_of(60, under_way=1_000)
+    fed, bodies = Fed(subject.pipeline(mix, 0)), mix.bodies()
+    fed.feed(islice(bodies, mix.whole_from))
+    begun = fed.pipeline.express.open
+    fed.feed(islice(bodies, 60))
+    assert begun == pytest.approx(3_000, rel=0.1)
+    assert fed.pipeline.express.open == pytest.approx(begun, rel=0.05)
+
+
+def test_a_clock_that_is_led_goes_by_the_spans_and_then_by_itself(monkeypatch: pytest.MonkeyPatch, mix: Mix) -> None:
+    led, lull_ns = Led(mix.epoch_ns), [0]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: lull_ns[0])
+    assert led() == mix.epoch_ns + LATE_NS
+    fed = Fed(subject.pipeline(mix, 0))
+    led.pipeline = fed.pipeline
+    for body in islice(mix.bodies(), 5):
+        fed.feed([body])
+        assert led() == pytest.approx(body.now_ns, abs=LATE_NS)
+    before, lull_ns[0] = led(), LULL_NS + 7
+    assert led() == before + 7
 
 
 def test_a_figure_says_whether_its_goal_was_met() -> None:
