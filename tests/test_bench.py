@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.bench import subject
+from tests.bench import hurried, subject
 from tests.bench.figures import Figure, table
 from tests.bench.hurried import LULL_NS, Led
 from tests.bench.inside import OPEN, SERIES, Fed, Growth, mix_of
@@ -65,6 +65,7 @@ def test_as_many_are_open_when_measuring_begins_as_later() -> None:
 
 
 def test_a_clock_that_is_led_goes_by_the_spans_and_then_by_itself(monkeypatch: pytest.MonkeyPatch, mix: Mix) -> None:
+    assert hurried.LATE_NS == LATE_NS
     led, lull_ns = Led(mix.epoch_ns), [0]
     monkeypatch.setattr(time, "monotonic_ns", lambda: lull_ns[0])
     assert led() == mix.epoch_ns + LATE_NS

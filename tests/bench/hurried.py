@@ -14,8 +14,9 @@ from typing import Final
 
 from exporter.pipeline import Pipeline
 from exporter.serve import Exporter, Files, read_files
-from tests.bench.mix import LATE_NS
 
+LATE_NS: Final = 5_000_000
+"""As in tests.bench.mix, which would bring NumPy, and so memory that is not the exporter's."""
 LULL_NS: Final = 5_000_000_000
 
 
