@@ -32,14 +32,14 @@ class Ground:
 
     def grow(self, count: int) -> None:
         """Have so many cells, the first of them as they were. Who holds a view keeps the old ones, or shares them."""
-        self.count = count
-        if len(self.memory) == _whole(8 * count):
+        self.count, size = count, _whole(8 * count)
+        if len(self.memory) == size:
             return
         try:
-            self.memory.resize(_whole(8 * count))
+            self.memory.resize(size)
             _advise(self.memory)
         except (BufferError, OSError, SystemError, ValueError):  # somebody looks at it, or the system cannot move it
-            grown = _memory(8 * count)
+            grown = _memory(size)
             grown[: len(self.memory)] = self.memory[:]
             self.memory = grown
 

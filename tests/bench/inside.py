@@ -182,6 +182,7 @@ class Stream:
 class Growth:
     """Mixes that differ in how much there is of something."""
 
+    name: str
     what: str
     counts: tuple[int, ...]
     quick: tuple[int, ...]
@@ -213,7 +214,7 @@ class Growth:
         rounds = [{count: each.round(per_round) for count, each in streams.items()} for _ in range(options.rounds)]
         for stream in streams.values():
             stream.end()
-        return self.figures(self.what.split()[0], rounds)
+        return self.figures(self.name, rounds)
 
 
 def known_from(models: int) -> int:
@@ -227,10 +228,11 @@ def models_of(series: int) -> int:
 
 
 OPEN: Final = Growth(
-    "open requests", (1_000, 100_000, 1_000_000), (1_000, 10_000), lambda count, quick: {"under_way": count // 3}
-)
+    "open", "open requests", (1_000, 100_000, 1_000_000), (1_000, 10_000), lambda count, quick: {
+        "under_way": count // 3},
+)  # fmt: skip
 SERIES: Final = Growth(
-    "series", (10, 1_000, 10_000), (10, 300), lambda count, quick: {
+    "series", "series", (10, 1_000, 10_000), (10, 300), lambda count, quick: {
         "under_way": UNDER_WAY // 30 if quick else UNDER_WAY, "models": models_of(count)},
 )  # fmt: skip
 

@@ -120,13 +120,12 @@ class Case:
 class Grown:
     """Whether there being more of something makes a span dearer for the whole program, over gRPC."""
 
-    name: str
     growth: Growth
 
     def __call__(self, options: Options) -> Iterator[Figure]:
         mixes = self.growth.mixes(options, 40 if options.quick else 600)
         rounds = [{count: self._cost_us(mix) for count, mix in mixes.items()} for _ in range(options.rounds)]
-        return self.growth.figures(self.name, rounds, at_most=1.2)
+        return self.growth.figures(f"grpc-{self.growth.name}", rounds, at_most=1.2)
 
     def _cost_us(self, mix: Mix) -> float:
         with receivers.exporter(mix, SLOS, ("tests.bench.hurried", "0", str(mix.epoch_ns))) as exporter:

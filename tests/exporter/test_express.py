@@ -76,13 +76,14 @@ def test_a_queue_keeps_a_time_that_may_yet_be_that_of_its_slot() -> None:
 def test_who_waits_is_never_sorted_as_long_as_the_clock_goes_on() -> None:
     of = Live(grace_ms=2_000)
     alike(of, 3, seed=1)
-    rng = Random(2)
-    for at in range(10_000, 30_000, 100):
-        gateway = envoy(at, at + rng.uniform(100, 900))
-        of.feed(vllm(at + 10, at + 60, ttft=5, output=50, parent=gateway), at=at + rng.uniform(0, 90))
-        of.feed(gateway, at=at + rng.uniform(90, 99))
-        of.tick(at + 99)
-    assert of.pipeline.express.soon.size == 0
+    gateways = [envoy(at, at + 500) for at in range(10_000, 30_000, 100)]
+    for at, gateway, older in zip(range(10_000, 30_000, 100), gateways, [None] * 8 + gateways, strict=False):
+        of.feed(vllm(at + 10, at + 60, ttft=5, output=50, parent=gateway), at=at + 70)
+        if older is not None:
+            of.feed(older, at=at + 80)  # while others have begun since
+        of.tick(at + 90)
+        assert of.pipeline.express.soon.size == 0
+    of.feed(*gateways[-8:], at=30_000)
     of.tick(90_000)
     assert of.boundary("end_to_end")["outcomes"]["ok"] == 203
 
