@@ -77,10 +77,10 @@ def test_who_waits_is_never_sorted_as_long_as_the_clock_goes_on() -> None:
     of = Live(grace_ms=2_000)
     alike(of, 3, seed=1)
     gateways = [envoy(at, at + 500) for at in range(10_000, 30_000, 100)]
-    for at, gateway, older in zip(range(10_000, 30_000, 100), gateways, [None] * 8 + gateways, strict=False):
-        of.feed(vllm(at + 10, at + 60, ttft=5, output=50, parent=gateway), at=at + 70)
-        if older is not None:
-            of.feed(older, at=at + 80)  # while others have begun since
+    for each, at in enumerate(range(10_000, 30_000, 100)):
+        of.feed(vllm(at + 10, at + 60, ttft=5, output=50, parent=gateways[each]), at=at + 70)
+        if each >= 8:
+            of.feed(gateways[each - 8], at=at + 80)  # while others have begun since
         of.tick(at + 90)
         assert of.pipeline.express.soon.size == 0
     of.feed(*gateways[-8:], at=30_000)
