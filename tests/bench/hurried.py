@@ -36,7 +36,7 @@ class Led:
         """When, on the machine's clock, nothing will have come for a while."""
 
     def __call__(self) -> int:
-        newest_ns = 0 if self.pipeline is None else self.pipeline.express.newest_ns
+        newest_ns = 0 if self.pipeline is None else self.pipeline.newest_ns
         if newest_ns > self._newest_ns:
             self._newest_ns, self._lull_ns = newest_ns, time.monotonic_ns() + LULL_NS
         gone_ns = 0 if self._lull_ns is None else max(0, time.monotonic_ns() - self._lull_ns)

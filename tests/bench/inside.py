@@ -14,10 +14,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from exporter.allocator import settle
 from exporter.pipeline import FUTURE_NS, Pipeline
-from tests.bench import recorded, subject
+from tests.bench import subject
 from tests.bench.figures import Figure
 from tests.bench.mix import BATCH, LONGEST, REQUESTS_PER_S, SPANS, UNDER_WAY, WAITING, Body, Mix
 from tests.bench.options import Options
+from tests.bench.recorded import Recorded
 
 T = TypeVar("T")
 
@@ -252,11 +253,11 @@ def tick(options: Options) -> Iterator[Figure]:
 
 def captures(options: Options) -> Iterator[Figure]:
     """The pipeline against protobuf's parse on bodies of real servers."""
-    copies = 1 if options.quick else 6
-    bodies = list(recorded.bodies(copies * options.rounds, Mix(0).epoch_ns))
-    fed = Fed(subject.pipeline(Mix(0), SLOS))
-    share = len(bodies) // options.rounds
-    rounds = [bodies[start : start + share] for start in range(0, share * options.rounds, share)]
+    stream = Recorded(options.rounds * (1 if options.quick else 6))
+    fed = Fed(subject.pipeline(Mix(0, grace_ms=stream.grace_ms), SLOS))
+    bodies = stream.bodies()
+    fed.feed(islice(bodies, stream.whole_from))
+    rounds = [list(islice(bodies, stream.measured // options.rounds)) for _ in range(options.rounds)]
     times = [(cpu_s(parse, some), cpu_s(fed.feed, some)) for some in rounds]
     yield Figure("captures", "pipeline with 20 SLOs : protobuf's parse", tuple(ours / parsed for parsed, ours in times))
     spans = [sum(body.spans for body in some) for some in rounds]

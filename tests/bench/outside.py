@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from tests.bench import receivers, subject
+from tests.bench import receivers, recorded, subject
 from tests.bench.figures import Figure
 from tests.bench.hurried import clock
 from tests.bench.inside import SLOS, Growth, mix_of, models_of
@@ -22,7 +22,7 @@ from tests.bench.options import Options
 from tests.bench.prober import Prober
 from tests.bench.processes import ROOT, SUBJECT_CORE, environment, helper, pinned
 from tests.bench.receivers import Exporter, Transport
-from tests.bench.sender import Sent
+from tests.bench.sender import Sent, Stream
 from tests.exporter.wire import varint
 
 GRACE_MS: Final = 250
@@ -70,22 +70,13 @@ class Case:
         bodies = (40 if options.quick else 800) // (2 if self.transport == "gzip" else 1)
         mix = steady(bodies, UNDER_WAY // 30 if options.quick else UNDER_WAY, self.transport)
         peaks: list[float] = []
-        runs = [(self._null(mix), self._exporter(mix, peaks)) for _ in range(options.rounds)]
-        yield from self._against_null(runs)
+        runs = [(_null(mix, self.transport), self._exporter(mix, peaks)) for _ in range(options.rounds)]
+        goal = {"grpc": 0.7, "http": 0.55, "gzip": 0.75}[self.transport]
+        yield from _against_null(self.transport, runs, goal)
         yield Figure(self.transport, "exporter, peak RSS", tuple(peaks), "MB")
         if options.otelcol:
             ours = [sent.server_us for _, sent in runs]
             yield from self._against_collector(options.otelcol, mix, ours)
-
-    def _against_null(self, runs: Sequence[tuple[Sent, Sent]]) -> Iterator[Figure]:
-        goal = {"grpc": 0.7, "http": 0.55, "gzip": 0.75}[self.transport]
-        ratios = tuple(sent.per_s / null.per_s for null, sent in runs)
-        yield Figure(self.transport, "throughput : null server's", ratios, at_least=goal)
-        yield Figure(self.transport, "CPU a span : null server's", tuple(s.server_us / n.server_us for n, s in runs))
-        for name, sents in zip(("null server", "exporter"), zip(*runs, strict=True), strict=True):
-            yield Figure(self.transport, f"{name}, spans a second", tuple(each.per_s for each in sents), "1/s")
-            yield Figure(self.transport, f"{name}, CPU a span", tuple(each.server_us for each in sents), "µs")
-            yield Figure(self.transport, f"{name}, sender's CPU", tuple(e.sender_s / e.seconds for e in sents), "cores")
 
     def _against_collector(self, path: str, mix: Mix, ours: Sequence[float]) -> Iterator[Figure]:
         costs = [_collected(path, mix, self.transport, by_trace=False) for _ in ours]
@@ -98,10 +89,6 @@ class Case:
             peaks = tuple(_peak_mb(few) / peak for _, peak in costs)
             yield Figure("grpc", "peak RSS, both with 10 s of waiting : Collector's", peaks, at_most=0.15)
             yield Figure("grpc", "Collector with groupbytrace, peak RSS", tuple(peak for _, peak in costs), "MB")
-
-    def _null(self, mix: Mix) -> Sent:
-        with receivers.null_server(self.transport) as null:
-            return null.send(mix, self.transport)
 
     def _exporter(self, mix: Mix, peaks: list[float]) -> Sent:
         """What else runs on the machine may hold up a span for longer than the grace; then it is tried with more."""
@@ -134,17 +121,54 @@ class Grown:
             return sent.server_us
 
 
-def _collected(path: str, mix: Mix, transport: Transport, *, by_trace: bool) -> tuple[float, float]:
+@dataclass(frozen=True)
+class Recorded:
+    """The same on bodies of real servers, which are small."""
+
+    transport: Transport
+
+    def __call__(self, options: Options) -> Iterator[Figure]:
+        case, stream = f"captures-{self.transport}", recorded.Recorded(1 if options.quick else 20)
+        runs = [(_null(stream, self.transport), self._exporter(stream)) for _ in range(options.rounds)]
+        yield from _against_null(case, runs)
+        if options.otelcol:
+            costs = [_collected(options.otelcol, stream, self.transport, by_trace=False) for _ in runs]
+            yield from _compared(case, "spanmetrics", [sent.server_us for _, sent in runs], costs)
+
+    def _exporter(self, stream: recorded.Recorded) -> Sent:
+        mix = Mix(0, grace_ms=stream.grace_ms)
+        with receivers.exporter(mix, SLOS, ("tests.bench.hurried", "0", str(stream.epoch_ns))) as exporter:
+            sent = exporter.send(stream, self.transport)
+            subject.check_taken(exporter.scrape(), stream.spans)
+            return sent
+
+
+def _null(stream: Stream, transport: Transport) -> Sent:
+    with receivers.null_server(transport) as null:
+        return null.send(stream, transport)
+
+
+def _against_null(case: str, runs: Sequence[tuple[Sent, Sent]], goal: float | None = None) -> Iterator[Figure]:
+    ratios = tuple(sent.per_s / null.per_s for null, sent in runs)
+    yield Figure(case, "throughput : null server's", ratios, at_least=goal)
+    yield Figure(case, "CPU a span : null server's", tuple(s.server_us / n.server_us for n, s in runs))
+    for name, sents in zip(("null server", "exporter"), zip(*runs, strict=True), strict=True):
+        yield Figure(case, f"{name}, spans a second", tuple(each.per_s for each in sents), "1/s")
+        yield Figure(case, f"{name}, CPU a span", tuple(each.server_us for each in sents), "µs")
+        yield Figure(case, f"{name}, sender's CPU", tuple(each.sender_s / each.seconds for each in sents), "cores")
+
+
+def _collected(path: str, stream: Stream, transport: Transport, *, by_trace: bool) -> tuple[float, float]:
     """CPU µs a span of the Collector, with all that it does later, and its peak RSS in MB."""
     with receivers.collector(path, by_trace=by_trace) as collector:
         before_s = collector.cpu_s
-        collector.send(mix, transport)
+        collector.send(stream, transport)
         time.sleep(12 if by_trace else 1)
-        return (collector.cpu_s - before_s) / mix.spans * 1e6, collector.peak_mb
+        return (collector.cpu_s - before_s) / stream.spans * 1e6, collector.peak_mb
 
 
 def _compared(
-    case: str, theirs: str, ours: Sequence[float], costs: Sequence[tuple[float, float]], goal: float
+    case: str, theirs: str, ours: Sequence[float], costs: Sequence[tuple[float, float]], goal: float | None = None
 ) -> Iterator[Figure]:
     ratios = tuple(our / cost for our, (cost, _) in zip(ours, costs, strict=True))
     yield Figure(case, f"CPU a span : that of the Collector with {theirs}", ratios, at_most=goal)

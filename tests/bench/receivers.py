@@ -12,7 +12,7 @@ from typing import Final, Literal
 from tests.bench import subject
 from tests.bench.mix import Mix
 from tests.bench.processes import cpu_s, fetch, free_port, helper, listens, memory_mb, running
-from tests.bench.sender import IN_FLIGHT, Sending, Sent
+from tests.bench.sender import IN_FLIGHT, Sending, Sent, Stream
 
 Transport = Literal["grpc", "http", "gzip"]
 
@@ -25,11 +25,11 @@ class Receiver:
     ports: dict[str, int]
 
     def send(
-        self, mix: Mix, transport: Transport, *, speed: float = 0, bodies: int = 0, calls: int = IN_FLIGHT
+        self, stream: Stream, transport: Transport, *, speed: float = 0, bodies: int = 0, calls: int = IN_FLIGHT
     ) -> Sent:
-        """Send it a mix, from another process."""
+        """Send it a stream, from another process."""
         way: Literal["grpc", "http"] = "grpc" if transport == "grpc" else "http"
-        sending = Sending(mix, way, self.ports[way], self.process, transport == "gzip", bodies, speed, calls)
+        sending = Sending(stream, way, self.ports[way], self.process, transport == "gzip", bodies, speed, calls)
         return Sent(**json.loads(helper("sender", sending.as_json())))
 
     @property

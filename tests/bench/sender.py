@@ -3,7 +3,7 @@
     python -m tests.bench.sender JSON
 
 The argument is a `Sending`, the line that it prints a `Sent`. Bodies are made, and compressed, before the first is
-sent, unless they are sent at the pace of the mix's own time: then they are made as they are due.
+sent, unless they are sent at the pace of the stream's own time: then they are made as they are due.
 """
 
 import dataclasses
@@ -24,6 +24,9 @@ import grpc
 from exporter.receive.grpc import EXPORT
 from tests.bench.mix import Body, Mix
 from tests.bench.processes import cpu_s
+from tests.bench.recorded import Recorded
+
+Stream = Mix | Recorded
 
 IN_FLIGHT: Final = 4
 GZIP_LEVEL: Final = 6
@@ -34,7 +37,7 @@ GZIP_LEVEL: Final = 6
 class Sending:
     """What to send where. A mix with an epoch of 0 begins now."""
 
-    mix: Mix
+    stream: Stream
     transport: Literal["grpc", "http"]
     port: int
     server: int
@@ -43,7 +46,7 @@ class Sending:
     bodies: int = 0
     """Only so many, if not 0."""
     speed: float = 0
-    """How fast the mix's own time goes by; 0 sends as fast as the receiver takes it."""
+    """How fast the stream's own time goes by; 0 sends as fast as the receiver takes it."""
     calls: int = IN_FLIGHT
     """At a time, each over a connection of its own."""
 
@@ -55,7 +58,8 @@ class Sending:
     def of(cls, text: str) -> "Sending":
         """The reverse."""
         fields = json.loads(text)
-        return cls(**{**fields, "mix": Mix(**fields["mix"])})
+        kind = Recorded if "copies" in fields["stream"] else Mix
+        return cls(**{**fields, "stream": kind(**fields["stream"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,10 @@ class Refused(Exception):
 
 
 def send(sending: Sending) -> Sent:
-    """Send all bodies of the mix. Raises Refused."""
+    """Send all bodies of the stream. Raises Refused."""
     bodies = enumerate(islice(_paced(sending) if sending.speed else _ready(sending), sending.bodies or None))
+    whole_from, measured = sending.stream.whole_from, sending.stream.measured
+    wait_s = 0 if measured else 2e-3 * sending.stream.grace_ms
     lock = threading.Lock()
     begun = marked = _Mark.of(sending, 0)
     ended: _Mark | None = None
@@ -100,11 +106,10 @@ def send(sending: Sending) -> Sent:
                 number, body = next(bodies, (-1, None))
                 if body is None:
                     return
-                if marked is begun and number >= sending.mix.whole_from:
+                if marked is begun and number >= whole_from:
                     now = _Mark.of(sending, spans)
-                    waited = sending.mix.before or now.wall_s - begun.wall_s > 2e-3 * sending.mix.grace_ms
-                    marked = now if waited else begun
-                if sending.mix.measured and number == sending.mix.whole_from + sending.mix.measured:
+                    marked = now if now.wall_s - begun.wall_s > wait_s else begun
+                if measured and number == whole_from + measured:
                     ended = _Mark.of(sending, spans)
                 spans += body.spans
             post(body.content)
@@ -136,21 +141,21 @@ class _Mark(NamedTuple):
 
 def _ready(sending: Sending) -> Iterator[Body]:
     """All of them at once, so that only sending takes time."""
-    made = islice(_from_now(sending.mix).bodies(), sending.bodies or None)
+    made = islice(_from_now(sending.stream).bodies(), sending.bodies or None)
     return iter([_packed(body, sending.gzip) for body in made])
 
 
 def _paced(sending: Sending) -> Iterator[Body]:
     """Each when it is due."""
-    mix = _from_now(sending.mix)
-    for body in mix.bodies():
-        due_ns = mix.epoch_ns + (body.now_ns - mix.epoch_ns) / sending.speed
+    stream = _from_now(sending.stream)
+    for body in stream.bodies():
+        due_ns = stream.epoch_ns + (body.now_ns - stream.epoch_ns) / sending.speed
         time.sleep(max(0.0, (due_ns - time.time_ns()) / 1e9))
         yield _packed(body, sending.gzip)
 
 
-def _from_now(mix: Mix) -> Mix:
-    return mix if mix.epoch_ns else dataclasses.replace(mix, epoch_ns=time.time_ns())
+def _from_now(stream: Stream) -> Stream:
+    return stream if stream.epoch_ns else dataclasses.replace(stream, epoch_ns=time.time_ns())
 
 
 def _packed(body: Body, gzipped: bool) -> Body:

@@ -90,10 +90,25 @@ def check(text: str, requests: int, *, judged: bool) -> None:
     """Raise NotDone unless as many requests were joined whole, of three spans that count, and judged."""
     whole = total(text, "goodput_exporter_requests_joined_total", result="whole")
     others = total(text, "goodput_exporter_requests_joined_total") - whole
-    lost = {fate: total(text, "goodput_exporter_spans_total", fate=fate) for fate in _LOST}
+    lost = _fates(text, (*_LOST, *_ASIDE))
     eligible = total(text, "inference_slo_eligible_requests_total")
     if whole != requests or others or any(lost.values()) or (judged and not eligible):
         raise NotDone(f"{requests} requests sent, {whole:g} whole, {others:g} others, {lost}, {eligible:g} judged")
 
 
-_LOST: Final = ("too_late", "future", "duplicate", "malformed", "unrecognised", "not_request", "evicted")
+def check_taken(text: str, spans: int) -> None:
+    """Raise NotDone unless so many spans came, none of them was lost, and requests were judged."""
+    received = total(text, "goodput_exporter_spans_received_total")
+    lost = _fates(text, _LOST)
+    eligible = total(text, "inference_slo_eligible_requests_total")
+    if received != spans or any(lost.values()) or not eligible:
+        raise NotDone(f"{spans} spans sent, {received:g} received, {lost}, {eligible:g} judged")
+
+
+def _fates(text: str, names: Sequence[str]) -> dict[str, float]:
+    return {fate: total(text, "goodput_exporter_spans_total", fate=fate) for fate in names}
+
+
+_LOST: Final = ("too_late", "future", "duplicate", "malformed", "evicted")
+_ASIDE: Final = ("unrecognised", "not_request")
+"""Part of no request: there are such spans in recordings, and none in a mix."""
