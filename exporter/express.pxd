@@ -28,6 +28,8 @@ cdef Py_ssize_t TOUCHED
 cdef Py_ssize_t GATHERED
 cdef Py_ssize_t LINE
 cdef Py_ssize_t LINES
+cdef Py_ssize_t BESIDE
+cdef Py_ssize_t MOST_ROWS
 cdef Py_ssize_t ROWS_AT_ONCE
 
 cpdef long long known_ns(long long newest_ns) except? -1
@@ -46,6 +48,7 @@ cdef class Act:
     cdef readonly Script script
     cdef readonly long long stamp
     cdef readonly bint opened, halfway, passing, covering, in_windows
+    cdef readonly long long members
     cdef long long[::1] fates, sheet, stores, copies, labels
     cdef Py_ssize_t size, stored, copied, labelled
     cdef readonly Py_ssize_t end, first
@@ -69,10 +72,10 @@ cdef class Express:
     cdef readonly Fingerprints fingerprints
     cdef unsigned long long[::1] marks
     cdef readonly Py_ssize_t width, kind_size
-    cdef long long[::1] varying, fixed, cells, slots, kinds, kind_of, guesses, places, look, touched, fates
+    cdef long long[::1] varying, fixed, cells, slots, kinds, kind_of, guesses, places, above, look, touched, fates
     cdef list free_rows
     cdef Stack free_slots
-    cdef Py_ssize_t cells_used, looked
+    cdef Py_ssize_t cells_used, looked, shaped, lined
     cdef readonly Py_ssize_t kinds_known
     cdef readonly Places traces, ids
     cdef readonly Queue soon, later
@@ -116,8 +119,14 @@ cdef class Express:
     cdef int add_slots(self) except -1
     cdef int look_at(self, Py_ssize_t slot, long long due) except -1
     @cython.locals(place=size_t, at=size_t, cells="long long *", row="long long *", kinds="long long *", index=size_t,
-                   more=size_t, seen="long long", due="long long", expiry="long long")
+                   more=size_t, seen="long long")
     cdef int store(self, Py_ssize_t slot, long long[::1] rows, Py_ssize_t base, long long kind) except -1
+    cdef Py_ssize_t row_at(self, size_t at, size_t number) except -1
+    cdef int note(self, size_t at, Py_ssize_t number, long long place) except -1
+    @cython.locals(block=Py_ssize_t)
+    cdef Py_ssize_t block_of(self, Py_ssize_t at) except -1
+    @cython.locals(free=Stack)
+    cdef int free_block(self, Py_ssize_t block) except -1
     @cython.locals(given="long long", row="long long *", varying="long long *", index=size_t, guess=size_t,
                    number="long long")
     cdef Py_ssize_t kind(self, long long[::1] rows, Py_ssize_t base) except -2
@@ -134,8 +143,10 @@ cdef class Express:
                    at=Py_ssize_t)
     cdef int list_kind(self, Py_ssize_t number) except -1
     cdef unsigned long long mix(self, unsigned long long mixed, long long cell) noexcept
-    @cython.locals(at=Py_ssize_t, index=Py_ssize_t, place=Py_ssize_t, free=Stack)
+    @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
     cpdef int drop(self, Py_ssize_t slot, bint known) except -1
+    @cython.locals(free=Stack)
+    cdef int free_row(self, Py_ssize_t place) except -1
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t, identity="long long")
     cdef int unlist(self, Py_ssize_t slot) except -1
     @cython.locals(time="long long", slot="long long")
@@ -150,8 +161,30 @@ cdef class Express:
     cdef int gather(self, long long until) except -1
     @cython.locals(handed=Py_ssize_t, slot="long long")
     cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except -1
-    @cython.locals(at=Py_ssize_t, due="long long", expiry="long long", shape=Shape, act=Act)
+    @cython.locals(at=Py_ssize_t, newest="long long", oldest="long long", due="long long", expiry="long long",
+                   left="long long", shape=Shape, act=Act)
     cdef bint seal_slot(self, Py_ssize_t slot, long long now) except -1
+    @cython.locals(left="long long", due="long long", expiry="long long")
+    cdef bint stay(self, Py_ssize_t slot, Act act, long long waiting, long long now) except -1
+    @cython.locals(left="long long", found="long long", young="long long", row=Py_ssize_t, around="long long")
+    cdef Py_ssize_t left(self, long long waiting, long long gone, long long now) except -2
+    @cython.locals(row=Py_ssize_t, other=Py_ssize_t, place=size_t, span="long long", parent="long long",
+                   around="long long")
+    cdef bint find_above(self) except -1
+    @cython.locals(due="long long", seen="long long", row=Py_ssize_t)
+    cdef Py_ssize_t young_due(self, long long rows, long long now) except -1
+    @cython.locals(newest="long long", seen="long long", row=Py_ssize_t)
+    cdef Py_ssize_t newest_of(self, long long rows) except? -1
+    @cython.locals(oldest="long long", seen="long long", row=Py_ssize_t)
+    cdef Py_ssize_t oldest_of(self, long long rows) except? -1
+    @cython.locals(row=Py_ssize_t, identity="long long")
+    cdef bint pass_on_ids(self, long long left) except -1
+    @cython.locals(row=Py_ssize_t, room=Py_ssize_t, held="long long")
+    cdef bint pass_on(self, long long identity, long long left) except -1
+    cdef int go_on_with(self, Py_ssize_t slot, Act act, long long left, long long due) except -1
+    @cython.locals(at=Py_ssize_t, kept=Py_ssize_t, row=Py_ssize_t, block=Py_ssize_t)
+    cdef int thin_out(self, Py_ssize_t slot, long long left) except -1
+    cdef Py_ssize_t bits(self, Py_ssize_t rows)
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
     cdef bint wait(self, Py_ssize_t slot, Act act, long long expiry, long long now) except -1
     @cython.locals(place=Py_ssize_t, ready="long long")
@@ -164,20 +197,24 @@ cdef class Express:
     cdef bint measure_slot(self, Py_ssize_t slot, long long now) except -1
     cdef int miss(self, Py_ssize_t slot, Shape shape, bint whole) except -1
     @cython.locals(mixed="unsigned long long", shape=Shape)
-    cdef Shape shape_of(self, Py_ssize_t slot)
+    cdef Shape find_shape(self, Py_ssize_t slot)
     @cython.locals(index=Py_ssize_t)
     cdef bint looks_like(self, Shape shape) except -1
-    @cython.locals(at=size_t, index=size_t, row=size_t,
-                   start="long long", end="long long", to=size_t, before=size_t)
-    cdef bint arrange(self, Py_ssize_t slot) except -1
+    @cython.locals(at=size_t, row=Py_ssize_t, place=Py_ssize_t, silent=bint)
+    cdef bint line_up(self, Py_ssize_t slot) except -1
+    cdef bint says_nothing(self, Py_ssize_t place) except -1
+    @cython.locals(needed="long long", row=Py_ssize_t, around="long long", place=Py_ssize_t)
+    cdef bint part(self) except -1
+    @cython.locals(index=Py_ssize_t, row=size_t, start="long long", end="long long", to=Py_ssize_t, before=size_t)
+    cdef bint sort(self) except -1
     @cython.locals(mixed="unsigned long long", cells="long long *", places="long long *",
                    at=Py_ssize_t, index=Py_ssize_t, row=Py_ssize_t, other=Py_ssize_t, beside=Py_ssize_t, cell=Py_ssize_t,
                    span="long long", parent="long long", identity="long long", sequence="long long",
                    parent_is="long long", parent_as="long long", identity_as="long long",
                    sequence_as="long long", clock_as="long long", resource_as="long long")
     cdef unsigned long long describe(self, Py_ssize_t count, bint announced)
-    @cython.locals(index=Py_ssize_t)
-    cdef int settle_fates(self, Act act) except -1
+    @cython.locals(row=Py_ssize_t)
+    cdef int settle_fates(self, Act act, long long left) except -1
     @cython.locals(planned=Planned, number=Py_ssize_t)
     cdef int count(self, Py_ssize_t slot, Act act, long long now) except -1
     cpdef int flush(self, long long now) except -1

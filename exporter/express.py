@@ -50,6 +50,10 @@ LINE: Final = 8
 """Cells of a line of the cache. What is kept of a row has some lines of its own."""
 LINES: Final = 3
 """Rows that need more have as many as the widest, since room is not shared by rows of different sizes."""
+BESIDE: Final = 8
+"""So many rows of a trace are noted in its slot; where there are more, all of them in a block."""
+MOST_ROWS: Final = 24
+"""Of one trace: as many as a block of the widest rows has cells."""
 ROWS_AT_ONCE: Final = 64
 """So much room is made for, of the same size."""
 MOST_KINDS: Final = 8192
@@ -102,25 +106,31 @@ class Act:
     """What is done for requests of one shape whose numbers pass the guards of one script."""
 
     def __init__(
-        self, script: Script, *, stamp: int, opened: bool, covering: bool, fates: list[int], end: int = 0,
+        self, script: Script, *, stamp: int, opened: bool, members: Sequence[int], fates: Sequence[int], end: int = 0,
         first: int = 0, boundaries: tuple[str, ...] = (), sheet: Sequence[int] = (),
         stores: Sequence[tuple[int, int]] = (), copies: Sequence[tuple[int, int, int]] = (),
         labels: Sequence[tuple[int, int]] = (), weight: int = 0, joined: int = 0, unmatched: int = -1,
         negative: int = 0, in_windows: bool = True, announced: int = -1,
     ) -> None:  # fmt: skip
-        """`stores`: cell of the sheet, register. `copies`: cell of the sheet, row, cell. `labels`: row, cell."""
+        """`members`: the rows of the request. `fates`: of each row.
+
+        `stores`: cell of the sheet, register. `copies`: cell of the sheet, row, cell. `labels`: row, cell.
+        """
         self.script = script
         self.stamp = stamp
         """What was known of gateways when it was recorded, -1 where that does not matter."""
         self.opened = opened
         """A job that is still in a queue."""
-        self.halfway = not boundaries
+        self.members = sum(1 << member for member in members)
+        """A bit for each row of the request; none where no row is part of one."""
+        self.halfway = not boundaries and self.members != 0
         """Good only for telling whether to wait, or to leave it to the table."""
         self.passing = self.halfway and not opened
         """Good only while there is something to wait for."""
-        self.covering = covering
+        self.covering = len(members) == len(fates)
         """All spans are part of the request, so it waits or goes as one."""
         self.fates = memoryview(array("q", fates))
+        """Of each row, by its number in vocabulary.FATES; COUNTED where it was counted when it came."""
         self.end = end
         """Register of the newest end."""
         self.first = first
@@ -221,10 +231,10 @@ class Express:
         self.soon = Queue(self.grace_ns)
         self.later = Queue()
         """Those who wait for more spans, and the jobs that wait in a queue and might be too old some day."""
-        self.kind_size = len(FIXED) + 3 + len(self.varying) - len(HEAD)
+        self.kind_size = len(FIXED) + 4 + len(self.varying) - len(HEAD)
         self.kinds = memoryview(array("q", bytes(8 * 64 * self.kind_size)))
         """By kind: the fixed cells, which of the varying ones there are, the lines of a row, how many cells it has
-        beside those of HEAD, and which."""
+        beside those of HEAD, and which; last, whether it says nothing but what it stands in."""
         self.kinds_known = 0
         self.guesses = memoryview(array("q", [-1]) * 64)
         """The kinds of the rows that came last, by what tells most kinds apart."""
@@ -258,8 +268,13 @@ class Express:
         """By whom some wait to be counted, those first that have waited longest."""
         self.counted = 0
         """So many of these have been."""
-        self.places = memoryview(array("q", bytes(8 * 8)))
-        self.look = memoryview(array("q", bytes(8 * (8 * 2 + 1))))
+        self.places = memoryview(array("q", bytes(8 * MOST_ROWS)))
+        """The rows of the slot that is looked at: those that its shape is made of, then those that say nothing."""
+        self.shaped = self.lined = 0
+        """How many there are of the former, and of all."""
+        self.above = memoryview(array("q", bytes(8 * MOST_ROWS)))
+        """Where in `places` stands what is around each."""
+        self.look = memoryview(array("q", bytes(8 * (MOST_ROWS * 2 + 1))))
         self.looked = 0
         self.touched = memoryview(array("q", bytes(8 * len(self.free_rows))))
         """Free rows that were brought near, by their lines."""
@@ -365,7 +380,7 @@ class Express:
         at = 16 * slot
         fits = kind >= 0 and (
             slot < 0
-            or (self.slots[at + 3] < 8 and self.slots[at + 1] == rows[base] and self.slots[at + 2] == rows[base + 1])
+            or (self.slots[at + 3] < MOST_ROWS and self.slots[at + 1] == rows[base] and self.slots[at + 2] == rows[base + 1])
         )
         owner = -1 if identity == MISSING else self.ids.find(identity)
         if not fits or (owner != -1 and owner != slot):
@@ -407,6 +422,8 @@ class Express:
     def store(self, slot: int, rows: memoryview, base: int, kind: int) -> None:
         """Copy what varies of a row."""
         place, at = self.row_for(self.lines(kind)), 16 * slot
+        if self.slots[at + 3] == BESIDE:
+            self.slots[at + 8] = self.block_of(at)
         cells, row, kinds = pointers.cells(self.cells), pointers.cells(rows), pointers.cells(self.kinds)
         cells[place] = kind
         pointers.put(cells, place + 1, row, base + 2, 5)  # HEAD
@@ -415,7 +432,7 @@ class Express:
         more = kind * self.kind_size + len(self.fixed) + 2
         for index in range(1, kinds[more] + 1):
             cells[place + 9 + index] = row[base + kinds[more + index]]
-        self.slots[at + 8 + self.slots[at + 3]] = place
+        self.note(at, self.slots[at + 3], place)
         self.slots[at + 3] += 1
         seen = rows[base + 6]
         if seen > self.slots[at + 4]:
@@ -424,10 +441,33 @@ class Express:
                 self.soon.push(seen + self.grace_ns, slot, self.slots)
         if seen < self.slots[at + 5]:
             self.slots[at + 5] = seen
-        if self.slots[at + 7] >= 0:  # what waited in a queue goes on
-            due, expiry = seen + self.grace_ns, self.slots[at + 5] + self.max_age_ns
-            self.look_at(slot, due if due < expiry else expiry)
+        if seen + self.grace_ns < self.slots[at]:  # what waited in a queue goes on, or it came earlier than the others
+            self.look_at(slot, seen + self.grace_ns)
         self.stored += 1
+
+    def row_at(self, at: int, number: int) -> int:
+        """The place of one of the rows of the slot that begins at `at`."""
+        if self.slots[at + 3] > BESIDE:
+            return self.cells[self.slots[at + 8] + number]
+        return self.slots[at + 8 + number]
+
+    def note(self, at: int, number: int, place: int) -> None:
+        """Note the place of a row in the slot that begins at `at`, or in its block."""
+        if number < BESIDE:
+            self.slots[at + 8 + number] = place
+        else:
+            self.cells[self.slots[at + 8] + number] = place
+
+    def block_of(self, at: int) -> int:
+        """A block with the places of the rows of a slot, which has room for no more."""
+        block = self.row_for(LINES)
+        pointers.put(pointers.cells(self.cells), block, pointers.cells(self.slots), at + 8, BESIDE)
+        return block
+
+    def free_block(self, block: int) -> None:
+        """Have its room again."""
+        free = self.free_rows[LINES]
+        free.push(block)
 
     def kind(self, rows: memoryview, base: int) -> int:
         """The number of the kind of a row, -1 where no more kinds are told apart."""
@@ -493,6 +533,7 @@ class Express:
                 self.kinds[more + self.kinds[more]] = self.varying[index]
         lines = lines_of(9 + self.kinds[more])
         self.kinds[more - 1] = lines if lines <= LINES else len(self.free_rows) - 1
+        self.kinds[place + self.kind_size - 1] = rows[base + 8] == MISSING and rows[base + 38] == -1
         self.kind_of[at] = number + 1
         return number
 
@@ -519,7 +560,7 @@ class Express:
         for at in range(0, len(self.slots), 16):
             if self.slots[at] != NEVER:
                 for index in range(self.slots[at + 3]):
-                    yield self.slots[at + 8 + index]
+                    yield self.row_at(at, index)
 
     def list_kind(self, number: int) -> None:
         """Let a kind be found by its cells."""
@@ -644,7 +685,7 @@ class Express:
         """The rows of a trace, whole again, in the order of their coming."""
         at, rows = 16 * slot, []
         for index in range(self.slots[at + 3]):
-            place = self.slots[at + 8 + index]
+            place = self.row_at(at, index)
             kind = self.cells[place] * self.kind_size
             row = [MISSING] * self.width
             row[0], row[1] = self.slots[at + 1], self.slots[at + 2]
@@ -663,18 +704,23 @@ class Express:
         if known:
             self.unlist(slot)
         for index in range(self.slots[at + 3]):
-            place = self.slots[at + 8 + index]
-            free = self.free_rows[self.lines(self.cells[place])]
-            free.push(place)
+            self.free_row(self.row_at(at, index))
+        if self.slots[at + 3] > BESIDE:
+            self.free_block(self.slots[at + 8])
         self.slots[at] = NEVER
         self.free_slots.push(slot)
+
+    def free_row(self, place: int) -> None:
+        """Have room again."""
+        free = self.free_rows[self.lines(self.cells[place])]
+        free.push(place)
 
     def unlist(self, slot: int) -> None:
         """Let its trace and ids lead to a slot no more."""
         at = 16 * slot
         self.traces.remove(trace_key(self.slots[at + 1], self.slots[at + 2]))
         for index in range(self.slots[at + 3]):
-            identity = self.cells[self.slots[at + 8 + index] + 8]
+            identity = self.cells[self.row_at(at, index) + 8]
             if identity != MISSING:
                 self.ids.remove(identity)
         self.open -= 1
@@ -714,12 +760,12 @@ class Express:
             if self.slots[at] == self.dues[2 * index]:
                 self.traces.touch(trace_key(self.slots[at + 1], self.slots[at + 2]))
                 for row in range(self.slots[at + 3]):
-                    self.touch_row(self.slots[at + 8 + row])
+                    self.touch_row(self.row_at(at, row))
         for index in range(count):
             at = 16 * self.dues[2 * index + 1]
             if self.slots[at] == self.dues[2 * index]:
                 for row in range(self.slots[at + 3]):
-                    identity = self.cells[self.slots[at + 8 + row] + 8]
+                    identity = self.cells[self.row_at(at, row) + 8]
                     if identity != MISSING:
                         self.ids.touch(identity)
         self.gathered = count
@@ -727,11 +773,17 @@ class Express:
     def seal_slot(self, slot: int, now: int) -> bool:
         """Count, defer or keep waiting what is in a slot; False where the table must see to it."""
         at = 16 * slot
-        due = self.slots[at + 4] + self.grace_ns
-        expiry = self.slots[at + 5] + self.max_age_ns
+        if not self.line_up(slot):
+            return False
+        if self.shaped == 0:
+            return self.stay(slot, None, 0, now)
+        newest, oldest = self.slots[at + 4], self.slots[at + 5]
+        if self.shaped < self.lined:
+            newest, oldest = self.newest_of(self.bits(self.shaped)), self.oldest_of(self.bits(self.shaped))
+        due, expiry = newest + self.grace_ns, oldest + self.max_age_ns
         if expiry < due:
             due = expiry
-        shape = self.shape_of(slot)
+        shape = self.find_shape(slot)
         if shape is None:
             return False
         for act in shape.acts:
@@ -739,35 +791,191 @@ class Express:
                 continue
             if not act.script.begin(self.cells, self.places, due <= now):
                 continue
+            if act.members == 0:
+                return self.stay(slot, act, 0, now)
             if due > now:
-                if act.covering:
+                if act.covering and self.shaped == self.lined:
                     self.look_at(slot, due)
-                return act.covering
-            if act.halfway:
+                    return True
+                if self.newest_of(act.members) + self.grace_ns <= now:
+                    return False
+                return self.stay(slot, act, act.members, now)
+            if act.halfway or not (act.covering or newest + self.grace_ns <= now):
                 return False
             if act.opened:
                 return self.wait(slot, act, expiry, now)
+            left = self.left(0, act.members, now)
+            if left != 0 and (left < 0 or self.replay or not self.pass_on_ids(left)):
+                return False
             if self.replay:
                 self.put_off(slot, act)
                 return True
             if act.script.go_on():
-                self.settle_fates(act)
                 self.count(slot, act, now)
-                self.drop(slot, True)
+                self.go_on_with(slot, act, left, self.young_due(left, now))
                 return True
         self.miss(slot, shape, due <= now)
         return False
 
+    def stay(self, slot: int, act: Act | None, waiting: int, now: int) -> bool:
+        """Go on waiting, for the rest of a request that these rows are of, without what needs to wait no more.
+
+        False where the table must see to it.
+        """
+        left = self.left(waiting, 0, now)
+        if left < 0 or not self.pass_on_ids(left):
+            return False
+        due = self.young_due(left & ~waiting, now)
+        if waiting:
+            due = min(due, self.newest_of(waiting) + self.grace_ns, self.oldest_of(waiting) + self.max_age_ns)
+        self.go_on_with(slot, act, left, due)
+        return True
+
+    def left(self, waiting: int, gone: int, now: int) -> int:
+        """Which rows stay: those that wait, young ones and what is around these; -1 where that goes round in a circle.
+
+        As in `Table`: what is old and part of no request is freed, but for what ties younger spans together.
+        """
+        left, young = waiting, now - self.grace_ns
+        for row in range(self.lined):
+            if self.cells[self.places[row] + 5] > young:
+                left |= 1 << row
+        left &= ~gone
+        if left == 0 or self.lined == 1:
+            return left
+        if not self.find_above():
+            return -1
+        found = left
+        for row in range(self.lined):
+            if found >> row & 1:
+                around = self.above[row]
+                while around >= 0 and not left >> around & 1:
+                    left |= 1 << around
+                    around = self.above[around]
+        return left & ~gone
+
+    def find_above(self) -> bool:
+        """Find what is around each row; False where it goes round in a circle, or several have one id."""
+        for row in range(self.lined):
+            place = self.places[row]
+            span, parent = self.cells[place + 1], self.cells[place + 2]
+            self.above[row] = -1
+            for other in range(self.lined):
+                if other != row:
+                    if self.cells[self.places[other] + 1] == span:
+                        return False
+                    if parent != 0 and self.cells[self.places[other] + 1] == parent:
+                        self.above[row] = other
+        for row in range(self.lined):
+            around = self.above[row]
+            for _ in range(self.lined):
+                if around < 0:
+                    break
+                around = self.above[around]
+            if around >= 0:
+                return False
+        return True
+
+    def young_due(self, rows: int, now: int) -> int:
+        """When the first of the young ones among some rows is to be looked at."""
+        due = NEVER
+        for row in range(self.lined):
+            seen = self.cells[self.places[row] + 5]
+            if rows >> row & 1 and seen + self.grace_ns > now and seen + self.grace_ns < due:
+                due = seen + self.grace_ns
+        return due
+
+    def newest_of(self, rows: int) -> int:
+        """When the last of some rows came."""
+        newest = MISSING
+        for row in range(self.lined):
+            seen = self.cells[self.places[row] + 5]
+            if rows >> row & 1 and seen > newest:
+                newest = seen
+        return newest
+
+    def oldest_of(self, rows: int) -> int:
+        """When the first of some rows came."""
+        oldest = NEVER
+        for row in range(self.lined):
+            seen = self.cells[self.places[row] + 5]
+            if rows >> row & 1 and seen < oldest:
+                oldest = seen
+        return oldest
+
+    def pass_on_ids(self, left: int) -> bool:
+        """Let the rows that stay have the request ids of those that go, by which a trace is known until it is done.
+
+        False where there are not enough that say nothing else. What was passed on by then does no harm.
+        """
+        if left == 0:
+            return True
+        for row in range(self.lined):
+            identity = self.cells[self.places[row] + 8]
+            if identity != MISSING and not left >> row & 1 and not self.pass_on(identity, left):
+                return False
+        return True
+
+    def pass_on(self, identity: int, left: int) -> bool:
+        """Likewise, of one."""
+        room = -1
+        for row in range(self.lined):
+            if left >> row & 1:
+                held = self.cells[self.places[row] + 8]
+                if held == identity:
+                    return True
+                if held == MISSING and row >= self.shaped:
+                    room = row
+        if room >= 0:
+            self.cells[self.places[room] + 8] = identity
+        return room >= 0
+
+    def go_on_with(self, slot: int, act: Act | None, left: int, due: int) -> None:
+        """Count what became of the other rows, free them, and look at what is left at some time."""
+        if act is not None:
+            self.settle_fates(act, left)
+        if left == 0:
+            self.drop(slot, True)
+        else:
+            self.thin_out(slot, left)
+            self.look_at(slot, due)
+
+    def thin_out(self, slot: int, left: int) -> None:
+        """Free the rows of a slot that are not left."""
+        at, kept = 16 * slot, 0
+        self.slots[at + 4], self.slots[at + 5] = self.newest_of(left), self.oldest_of(left)
+        if left != self.bits(self.lined):
+            block = self.slots[at + 8] if self.lined > BESIDE else -1
+            for row in range(self.lined):
+                if left >> row & 1:
+                    self.places[kept] = self.places[row]
+                    kept += 1
+                else:
+                    self.free_row(self.places[row])
+            self.stored -= self.lined - kept
+            self.slots[at + 3] = self.lined = kept
+            for row in range(kept):
+                if kept > BESIDE:
+                    self.cells[block + row] = self.places[row]
+                else:
+                    self.slots[at + 8 + row] = self.places[row]
+            if block >= 0 and kept <= BESIDE:
+                self.free_block(block)
+
+    def bits(self, rows: int) -> int:
+        """A bit for each of the first rows."""
+        return (1 << rows) - 1
+
     def wait(self, slot: int, act: Act, expiry: int, now: int) -> bool:
         """Count a job that waits in a queue as arrived, once, and go on waiting; False where that took too long."""
         at = 16 * slot
-        if expiry <= now or self.replay or not act.covering:
+        if expiry <= now or self.replay or not act.covering or self.shaped < self.lined:
             return False
         if self.slots[at + 7] < 0:
             if not act.script.go_on():
                 return False
             for index in range(self.slots[at + 3]):
-                if self.slots[at + 8 + index] == self.places[act.first]:
+                if self.row_at(at, index) == self.places[act.first]:
                     self.slots[at + 7] = index
             self.fill(slot, act, act.sheet, 0)
             self.slots[at + 6] = self.tally.announce(
@@ -781,7 +989,7 @@ class Express:
         """In a replay: measure it when all that bounds its clocks is known."""
         self.unlist(slot)
         self.slots[16 * slot] = NEVER - 1  # another pair in the queue may have had the same time
-        self.settle_fates(act)
+        self.settle_fates(act, 0)
         place, ready = self.places[act.first], known_ns(act.script.value(act.end))
         self.put_offs.push(ready, self.cells[place + 3], self.cells[place + 1], slot)
 
@@ -813,15 +1021,15 @@ class Express:
         for index in range(self.to_measure):
             at = 16 * self.put_off_slots[index]
             for row in range(self.slots[at + 3]):
-                self.touch_row(self.slots[at + 8 + row])
+                self.touch_row(self.row_at(at, row))
 
     def measure_slot(self, slot: int, now: int) -> bool:
         """Count what was put off; False, and it stays, where that must be done the general way."""
-        shape = None if self.leaving else self.shape_of(slot)
+        shape = None if self.leaving or not self.line_up(slot) else self.find_shape(slot)
         if shape is None:
             return False
         for act in shape.acts:
-            fits = not act.halfway and (act.stamp < 0 or act.stamp == self.stamp)
+            fits = len(act.boundaries) > 0 and (act.stamp < 0 or act.stamp == self.stamp)
             if fits and act.script.begin(self.cells, self.places, False) and act.script.go_on():
                 self.count(slot, act, now)
                 self.drop(slot, False)
@@ -850,15 +1058,14 @@ class Express:
         self.planned_so_far = 0
 
     def rows_in_order(self, slot: int) -> list[list[int]]:
-        """The rows of a trace in the order of a shape."""
-        rows, places = self.rows_of(slot), list(self.slots[16 * slot + 8 : 16 * slot + 16])
-        return [rows[places.index(self.places[index])] for index in range(len(rows))]
+        """The rows that a shape is made of, in their order."""
+        rows = self.rows_of(slot)
+        places = [self.row_at(16 * slot, index) for index in range(len(rows))]
+        return [rows[places.index(self.places[index])] for index in range(self.shaped)]
 
-    def shape_of(self, slot: int) -> Shape | None:
-        """The shape of what is in a slot; its rows by their start are in `places`. None for what has no shape."""
-        if not self.arrange(slot):
-            return None
-        mixed = self.describe(self.slots[16 * slot + 3], self.slots[16 * slot + 7] >= 0)
+    def find_shape(self, slot: int) -> Shape | None:
+        """The shape of the rows in `places`; None for what has no shape."""
+        mixed = self.describe(self.shaped, self.slots[16 * slot + 7] >= 0)
         if self.looked == 0:
             return None
         shape = self.shapes.get(mixed)
@@ -877,11 +1084,46 @@ class Express:
                 return False
         return True
 
-    def arrange(self, slot: int) -> bool:
-        """Sort the rows of a slot by start and end; False where that does not tell them apart."""
-        at = 16 * slot
-        for index in range(self.slots[at + 3]):
-            row = self.slots[at + 8 + index]
+    def line_up(self, slot: int) -> bool:
+        """Put the rows of a slot into `places`, sorted by start and end; False where that does not tell them apart.
+
+        Spans that say nothing, and stand around none that says something, come last, and are part of no shape.
+        """
+        at, silent = 16 * slot, False
+        self.lined = self.shaped = self.slots[at + 3]
+        for row in range(self.lined):
+            place = self.places[row] = self.row_at(at, row)
+            silent |= self.says_nothing(place)
+        return (not silent or self.part()) and self.sort()
+
+    def says_nothing(self, place: int) -> bool:
+        """Whether a row tells of no more than what its span stands in."""
+        return bool(self.kinds[(self.cells[place] + 1) * self.kind_size - 1])
+
+    def part(self) -> bool:
+        """Bring those to the end that no other row needs; False where spans go round in a circle."""
+        if not self.find_above():
+            return False
+        needed = 0
+        for row in range(self.lined):
+            if not self.says_nothing(self.places[row]):
+                around = row
+                while around >= 0 and not needed >> around & 1:
+                    needed |= 1 << around
+                    around = self.above[around]
+        self.shaped = 0
+        for row in range(self.lined):
+            if needed >> row & 1:
+                place = self.places[row]
+                self.places[row] = self.places[self.shaped]
+                self.places[self.shaped] = place
+                self.shaped += 1
+        return True
+
+    def sort(self) -> bool:
+        """Sort the rows of the shape by start and end; False where that does not tell them apart."""
+        for index in range(1, self.shaped):
+            row = self.places[index]
             start, end = self.cells[row + 3], self.cells[row + 4]
             to = index
             while to > 0:
@@ -925,9 +1167,9 @@ class Express:
                     return 0
             self.look[at] = cells[row]
             if parent == 0:
-                parent_is = 9
+                parent_is = MOST_ROWS
             self.look[at + 1] = (
-                resource_as << 20 | clock_as << 16 | (parent_is + 1) << 12 | parent_as << 8 | identity_as << 4
+                resource_as << 25 | clock_as << 20 | (parent_is + 1) << 15 | parent_as << 10 | identity_as << 5
                 | sequence_as
             )  # fmt: skip
             mixed = self.mix(self.mix(mixed, self.look[at]), self.look[at + 1])
@@ -937,10 +1179,11 @@ class Express:
 
     # Counting.
 
-    def settle_fates(self, act: Act) -> None:
-        """Count what became of the spans of a request."""
-        for index in range(len(self.fates)):
-            self.fates[index] += act.fates[index]
+    def settle_fates(self, act: Act, left: int) -> None:
+        """Count what became of the spans that an act is for, but of those that are left."""
+        for row in range(self.shaped):
+            if act.fates[row] >= 0 and not left >> row & 1:
+                self.fates[act.fates[row]] += 1
 
     def count(self, slot: int, act: Act, now: int) -> None:
         """Have a request counted, together with others."""

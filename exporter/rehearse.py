@@ -64,17 +64,18 @@ def rehearse(
     stage = _Stage(rows, offsets)
     tape = stage.tape
     found = list(Tree(dict(enumerate(stage.rows))).paths())
-    if len(found) != 1:
-        raise Unusual("several requests in one trace, or none")
-    places, path = found[0]
-    path = path._replace(announced=int(lesson.announced))
-    covering = len(places) == len(rows)
-    outside = [place for place in range(len(rows)) if place not in places]
-    fates = _fates(rows, outside)
+    if len(found) > 1:
+        raise Unusual("several requests in one trace")
+    places = found[0][0] if found else []
+    fates = [_fate(row, place in places) for place, row in enumerate(rows)]
+    if not found:
+        tape.distinguish()
+        return Act(_script(stage, len(tape.words), []), stamp=-1, opened=False, members=(), fates=fates)
+    path = found[0][1]._replace(announced=int(lesson.announced))
     first = next(place for place, row in enumerate(stage.rows) if row is _spans(path)[0])
     if not lesson.whole:
         tape.distinguish()
-        return Act(_script(stage, len(tape.words), []), stamp=-1, opened=path.open, covering=covering, fates=fates)
+        return Act(_script(stage, len(tape.words), []), stamp=-1, opened=path.open, members=places, fates=fates)
     for observation in observations(path):
         tape.observe(observation)
     end = tape.register_of(max(row[record.END] for row in _spans(path)))
@@ -92,7 +93,7 @@ def rehearse(
         _script(stage, split, [end, *(register for _, register in stores)]),
         stamp=stamp if hanging else -1,
         opened=path.open,
-        covering=covering,
+        members=places,
         fates=fates,
         end=end,
         first=first,
@@ -118,18 +119,13 @@ def _place(number: int) -> tuple[int, int]:
     return (number.row, number.cell) if isinstance(number, Text) else (-1, 0)
 
 
-def _fates(rows: Sequence[Row], outside: Sequence[int]) -> list[int]:
-    """The fates of the spans, as the table gives them; those of gateways that are part of no request are told apart."""
-    counts = [0] * len(FATES)
-    for place, row in enumerate(rows):
-        idle = place in outside and row[record.ROLE] == GATEWAY
-        if row[record.FATE] == COUNTED:
-            continue
-        if idle:
-            counts[FATES.index("not_request")] += 1
-        else:
-            counts[FATES.index("used") if row[record.FATE] == MISSING else row[record.FATE]] += 1
-    return counts
+def _fate(row: Sequence[int], inside: bool) -> int:
+    """The fate of a span, as the table gives it; one of a gateway that is part of no request is told apart."""
+    if row[record.FATE] == COUNTED:
+        return COUNTED
+    if not inside and row[record.ROLE] == GATEWAY:
+        return FATES.index("not_request")
+    return FATES.index("used") if row[record.FATE] == MISSING else row[record.FATE]
 
 
 def _script(stage: _Stage, split: int, wanted: Iterable[int]) -> Script:

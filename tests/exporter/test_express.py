@@ -154,11 +154,11 @@ def test_shapes_that_do_not_come_again_are_not_rehearsed_for_ever() -> None:
     of = Live()
     for each in range(600):  # each shape twice: another number of spans of other applications between the two
         at = 1_000 * each
-        spans = [gateway := envoy(at, at + 900)]
+        spans = [envoy(at, at + 900)]
         for bit in range(5):
             other = "b" if each // 2 >> bit & 1 else "a"
             spans.append(span(other, scope=f"{other}-{each // 64}", start=at + bit, end=at + 800, parent=spans[-1]))
-        of.feed(*spans, vllm(at + 10, at + 700, ttft=5, output=3, parent=gateway), at=at + 900)
+        of.feed(*spans, vllm(at + 10, at + 700, ttft=5, output=3, parent=spans[-1]), at=at + 900)
         of.pipeline.seal_all(ns(at + 950))
     assert of.pipeline.express.credit < 20
     assert sum(len(shape.acts) for shape in of.pipeline.express.shapes.values()) <= 200 + 600 / 20

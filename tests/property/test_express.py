@@ -77,6 +77,35 @@ def request(rng: Random, shape: int, at: float) -> list[Sent]:
         put = span("put", scope="broker", kind="producer", start=at - 9 + ahead, end=at - 8 + ahead, resource=resource)
         return [put, *apart(put)]
 
+    def others(around: Sequence[Sent | None], most: int, last: float) -> list[Sent]:
+        """Spans of other applications, one in the other or beside each other; some go on for `last` milliseconds."""
+        made = list(around)
+        for _ in range(rng.randint(1, most)):
+            start = at + rng.uniform(-5, 9)
+            end = start + rng.choice((1, length, rng.uniform(0, last)))
+            made.append(span(f"work-{rng.randrange(3)}", start=start, end=end, parent=rng.choice(made)))
+        return [each for each in made if each is not None]
+
+    def amid(most: int, last: float) -> list[Sent]:
+        """A request among these, in one of them, around some, and through one."""
+        client = span("client", start=at - 2, end=at + rng.choice((length, last)))
+        one = envoy(at, at + length, parent=client)
+        through = span("through", start=at + 1, end=at + rng.choice((2, length)), parent=one)
+        return others([client, one, through, engine(rng.choice((one, through)))], most, last)
+
+    def job() -> list[Sent]:
+        return others(queued(None), 5, 20_000)
+
+    def tried_again() -> list[Sent]:
+        """Two traces with one request id, the first with a client that ends late."""
+        client = span("client", start=at - 2, end=at + 14_000)
+        first, again = envoy(at, at + length, parent=client), envoy(at, at + rng.choice((9_000, 30_000)))
+        again.message.attributes[0].CopyFrom(first.message.attributes[0])
+        return [client, first, again]
+
+    def page() -> list[Sent]:
+        return others([envoy(at, at + length, path="/v1/models"), None], 4, 20_000)
+
     made: list[Callable[[], list[Sent]]] = [
         lambda: [gateway, engine(gateway)],
         lambda: [gateway, engine(gateway, resource=GPU)],
@@ -92,6 +121,12 @@ def request(rng: Random, shape: int, at: float) -> list[Sent]:
         lambda: [gateway, gateway, engine(gateway)],
         lambda: apart(None),
         put_apart,
+        lambda: amid(4, 9_000),
+        lambda: amid(20, 30_000),
+        lambda: others([None], 4, 30_000),
+        job,
+        tried_again,
+        page,
     ]
     return made[shape]()
 
@@ -141,7 +176,7 @@ def traffic(rng: Random, shapes: set[int]) -> list[tuple[float, list[Sent]]]:
     return [(-59_000, [first, vllm(-59_900, -59_100, parent=first)]), *batches(rng, sent)]
 
 
-SHAPES = st.sets(st.integers(0, 13), min_size=1, max_size=4)
+SHAPES = st.sets(st.integers(0, 19), min_size=1, max_size=4)
 
 
 @settings(max_examples=20)
