@@ -50,7 +50,9 @@ OUTSIDE: Final[dict[str, Case]] = {
     "replay": outside.replay,
     "memory": outside.memory,
 }
-CASES: Final = INSIDE | OUTSIDE
+LONG: Final[dict[str, Case]] = {"flood": outside.flood}
+"""Only where they are named: an hour, and some 15 GB of memory."""
+CASES: Final = INSIDE | OUTSIDE | LONG
 
 
 def main(arguments: list[str]) -> int:
@@ -67,7 +69,7 @@ def main(arguments: list[str]) -> int:
     otelcol = given.otelcol and (shutil.which(given.otelcol) or shutil.which(str(Path(given.otelcol).resolve())))
     if given.otelcol and not otelcol:
         parser.error(f"--otelcol {given.otelcol}: no program of this name, here or on the PATH")
-    found, failed = _run(given.cases or list(CASES), Options(given.quick, otelcol))
+    found, failed = _run(given.cases or list(INSIDE | OUTSIDE), Options(given.quick, otelcol))
     print(*table(found), sep="\n")
     if given.json:
         results = {**_conditions(arguments), "figures": found}

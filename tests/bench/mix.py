@@ -10,9 +10,10 @@ values of a kind have one length. That takes about a microsecond a span, a thirt
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple
+from heapq import heappop, heappush
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -135,6 +136,51 @@ class Mix:
         return copies.tobytes()
 
 
+@dataclass(frozen=True)
+class Chain:
+    """Mixes that follow one another, other requests each, made as they are asked for."""
+
+    mix: Mix
+    """The first, with an epoch of its own."""
+    count: int
+    whole_from: ClassVar[int] = 0
+    measured: ClassVar[int] = 0
+
+    @property
+    def epoch_ns(self) -> int:
+        """When the first request of all arrives."""
+        return self.mix.epoch_ns
+
+    @property
+    def grace_ms(self) -> int:
+        """Of the join that takes it."""
+        return self.mix.grace_ms
+
+    @property
+    def requests(self) -> int:
+        """Of all of them."""
+        return self.count * self.mix.requests
+
+    @property
+    def spans(self) -> int:
+        """Of the whole stream."""
+        return self.count * self.mix.spans
+
+    def bodies(self) -> Iterator["Body"]:
+        """As they come: the last requests of a mix go on while the next ones arrive."""
+        begun = 0
+        going: list[tuple[int, int, Body, Iterator[Body]]] = []
+        while going or begun < self.count:
+            at_ns = self.epoch_ns + begun * round(self.mix.requests * self.mix._step_ns)
+            if begun < self.count and (not going or at_ns <= going[0][0]):
+                _push(going, begun, replace(self.mix, epoch_ns=at_ns, seed=self.mix.seed + 2 * begun).bodies())
+                begun += 1
+            else:
+                _, number, body, more = heappop(going)
+                yield body
+                _push(going, number, more)
+
+
 class Body(NamedTuple):
     """One export call."""
 
@@ -142,6 +188,12 @@ class Body(NamedTuple):
     spans: int
     now_ns: int
     """When it comes, in the stream's own time."""
+
+
+def _push(going: "list[tuple[int, int, Body, Iterator[Body]]]", number: int, bodies: "Iterator[Body]") -> None:
+    body = next(bodies, None)
+    if body is not None:
+        heappush(going, (body.now_ns, number, body, bodies))
 
 
 # What is drawn for each request.

@@ -17,7 +17,7 @@ from tests.bench import receivers, recorded, subject
 from tests.bench.figures import Figure
 from tests.bench.hurried import clock
 from tests.bench.inside import SLOS, Growth, mix_of, models_of
-from tests.bench.mix import BATCH, SPANS, UNDER_WAY, WAITING, Mix
+from tests.bench.mix import BATCH, REQUESTS_PER_S, SPANS, UNDER_WAY, WAITING, Chain, Mix
 from tests.bench.options import Options
 from tests.bench.prober import Prober
 from tests.bench.processes import ROOT, SUBJECT_CORE, environment, helper, pinned
@@ -45,7 +45,7 @@ def steady(bodies: int, under_way: int, transport: Transport) -> Mix:
     return replace(mix, grace_ms=round(1e3 * grace_s))
 
 
-def settle(of: Exporter, mix: Mix) -> None:
+def settle(of: Exporter, mix: Mix | Chain) -> None:
     """Wait until all requests have been counted, and check that they were. Raises NotDone."""
     for _ in range(SETTLE_LIMIT_S):
         time.sleep(mix.grace_ms / 1e3 + 1)
@@ -270,6 +270,25 @@ def memory(options: Options) -> Iterator[Figure]:
         jobs = replace(mix, requests=count, under_way=10**9, requests_per_s=2 * 10**8, seed=2)
         exporter.send(replace(jobs, epoch_ns=clock(speed, mix.epoch_ns)), "grpc", bodies=count // BATCH)
         yield Figure("memory", "and 100,000 open requests more", (exporter.rss_mb,), "MB", at_most=260)
+
+
+def flood(options: Options) -> Iterator[Figure]:
+    """Resident memory after an hour at the highest rate that it takes, with as many requests open as in life.
+
+    The exporter's clock goes by the spans: the hour has as many as come at REQUESTS_PER_S, however fast these are sent.
+    """
+    seconds, per_s = (30, 1_000) if options.quick else (3_660, REQUESTS_PER_S)
+    each = Mix(10 * per_s, models=models_of(1_000), requests_per_s=per_s, under_way=5 * per_s, grace_ms=10_000)
+    stream = Chain(each, seconds // 10)
+    led = ("tests.bench.hurried", "0", str(stream.epoch_ns))
+    with receivers.exporter(each, SLOS, led) as exporter:
+        sent = exporter.send(stream, "grpc")
+        full_mb = exporter.rss_mb
+        settle(exporter, stream)
+    yield Figure("flood", "spans a second", (sent.per_s,), "1/s")
+    yield Figure("flood", "CPU a span", (sent.server_us,), "µs")
+    what = f"RSS after an hour of {SPANS * per_s:,} spans a second, 1,000 series, windows of 1m, 5m, 30m, 1h"
+    yield Figure("flood", what, (full_mb,), "MB")
 
 
 def replay(options: Options) -> Iterator[Figure]:

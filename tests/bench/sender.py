@@ -3,7 +3,8 @@
     python -m tests.bench.sender JSON
 
 The argument is a `Sending`, the line that it prints a `Sent`. Bodies are made, and compressed, before the first is
-sent, unless they are sent at the pace of the stream's own time: then they are made as they are due.
+sent, unless there are too many, or they are sent at the pace of the stream's own time: then they are made as they are
+due.
 """
 
 import dataclasses
@@ -17,16 +18,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import grpc
 
 from exporter.receive.grpc import EXPORT
-from tests.bench.mix import Body, Mix
+from tests.bench.mix import Body, Chain, Mix
 from tests.bench.processes import cpu_s
 from tests.bench.recorded import Recorded
 
-Stream = Mix | Recorded
+Stream = Mix | Recorded | Chain
 
 IN_FLIGHT: Final = 4
 GZIP_LEVEL: Final = 6
@@ -58,8 +59,13 @@ class Sending:
     def of(cls, text: str) -> "Sending":
         """The reverse."""
         fields = json.loads(text)
-        kind = Recorded if "copies" in fields["stream"] else Mix
-        return cls(**{**fields, "stream": kind(**fields["stream"])})
+        return cls(**{**fields, "stream": _stream(fields["stream"])})
+
+
+def _stream(fields: dict[str, Any]) -> Stream:
+    if "mix" in fields:
+        return Chain(Mix(**fields["mix"]), fields["count"])
+    return Recorded(**fields) if "copies" in fields else Mix(**fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +146,10 @@ class _Mark(NamedTuple):
 
 
 def _ready(sending: Sending) -> Iterator[Body]:
-    """All of them at once, so that only sending takes time."""
+    """All of them at once, so that only sending takes time; of a chain, as they are asked for."""
     made = islice(_from_now(sending.stream).bodies(), sending.bodies or None)
-    return iter([_packed(body, sending.gzip) for body in made])
+    packed = (_packed(body, sending.gzip) for body in made)
+    return packed if isinstance(sending.stream, Chain) else iter(list(packed))
 
 
 def _paced(sending: Sending) -> Iterator[Body]:
@@ -155,7 +162,9 @@ def _paced(sending: Sending) -> Iterator[Body]:
 
 
 def _from_now(stream: Stream) -> Stream:
-    return stream if stream.epoch_ns else dataclasses.replace(stream, epoch_ns=time.time_ns())
+    if isinstance(stream, Mix) and not stream.epoch_ns:
+        return dataclasses.replace(stream, epoch_ns=time.time_ns())
+    return stream
 
 
 def _packed(body: Body, gzipped: bool) -> Body:
