@@ -109,6 +109,7 @@ cdef class Express:
     @cython.locals(key="unsigned long long", slot="long long", identity="long long", kind="long long", at=Py_ssize_t,
                    fits=bint, owner="long long")
     cdef bint take(self, long long[::1] rows, Py_ssize_t base) except -1
+    cdef bint is_of(self, Py_ssize_t at, long long[::1] rows, Py_ssize_t base) except -1
     @cython.locals(slot="long long", at=Py_ssize_t)
     cdef Py_ssize_t begin(self, unsigned long long key, long long high, long long low, long long seen) except -1
     @cython.locals(free=Stack)
@@ -203,7 +204,7 @@ cdef class Express:
     @cython.locals(at=size_t, row=Py_ssize_t, place=Py_ssize_t, silent=bint)
     cdef bint line_up(self, Py_ssize_t slot) except -1
     cdef bint says_nothing(self, Py_ssize_t place) except -1
-    @cython.locals(needed="long long", row=Py_ssize_t, around="long long", place=Py_ssize_t)
+    @cython.locals(needed="long long", between="long long", row=Py_ssize_t, around="long long", place=Py_ssize_t)
     cdef bint part(self) except -1
     @cython.locals(index=Py_ssize_t, row=size_t, start="long long", end="long long", to=Py_ssize_t, before=size_t)
     cdef bint sort(self) except -1

@@ -7,6 +7,9 @@ and measuring did with an earlier one, which is played for its numbers (`exporte
 are in `exporter.tree` and `exporter.measure`, which every new shape goes through twice before it has an act
 (`exporter.rehearse`).
 
+Spans of other applications that say nothing, and tie none together that say something, are part of no shape. They are
+freed as they grow old, and traces of nothing else are never looked at more closely.
+
 What is unusual goes the general way, through `exporter.join`: spans with links, traces that share a request id, jobs
 that are still in a queue, several requests in one trace, log records, shapes that were not seen before, numbers for
 which no act holds. The trace is then *handed over*, and stays there.
@@ -378,10 +381,7 @@ class Express:
         if slot != ELSEWHERE and rows[base + 11] == MISSING and rows[base + 39] == MISSING:
             kind = self.kind(rows, base)
         at = 16 * slot
-        fits = kind >= 0 and (
-            slot < 0
-            or (self.slots[at + 3] < MOST_ROWS and self.slots[at + 1] == rows[base] and self.slots[at + 2] == rows[base + 1])
-        )
+        fits = kind >= 0 and (slot < 0 or (self.slots[at + 3] < MOST_ROWS and self.is_of(at, rows, base)))
         owner = -1 if identity == MISSING else self.ids.find(identity)
         if not fits or (owner != -1 and owner != slot):
             self.release(key)
@@ -394,6 +394,10 @@ class Express:
             self.ids.put(identity, slot)
         self.store(slot, rows, base, kind)
         return True
+
+    def is_of(self, at: int, rows: memoryview, base: int) -> bool:
+        """Whether a row is of the trace whose slot begins at `at`, and not of another with the same key."""
+        return bool(self.slots[at + 1] == rows[base] and self.slots[at + 2] == rows[base + 1])
 
     def begin(self, key: int, high: int, low: int, seen: int) -> int:
         """A slot for a new trace."""
@@ -1087,7 +1091,7 @@ class Express:
     def line_up(self, slot: int) -> bool:
         """Put the rows of a slot into `places`, sorted by start and end; False where that does not tell them apart.
 
-        Spans that say nothing, and stand around none that says something, come last, and are part of no shape.
+        Spans that say nothing, and do not stand between two that say something, come last, and are part of no shape.
         """
         at, silent = 16 * slot, False
         self.lined = self.shaped = self.slots[at + 3]
@@ -1101,16 +1105,19 @@ class Express:
         return bool(self.kinds[(self.cells[place] + 1) * self.kind_size - 1])
 
     def part(self) -> bool:
-        """Bring those to the end that no other row needs; False where spans go round in a circle."""
+        """Bring those to the end that make no difference; False where spans go round in a circle."""
         if not self.find_above():
             return False
         needed = 0
         for row in range(self.lined):
             if not self.says_nothing(self.places[row]):
-                around = row
-                while around >= 0 and not needed >> around & 1:
-                    needed |= 1 << around
+                needed |= 1 << row
+                between, around = 0, self.above[row]
+                while around >= 0 and self.says_nothing(self.places[around]):
+                    between |= 1 << around
                     around = self.above[around]
+                if around >= 0:
+                    needed |= between
         self.shaped = 0
         for row in range(self.lined):
             if needed >> row & 1:

@@ -5,8 +5,8 @@ The rules of joining and measuring are written once, over plain integers (`expor
 found. Where the guards of other numbers get the same answers, the rules would do the same operations, so the tape is as
 good as the rules, and many times faster (`exporter.script`).
 
-What must stay true: whatever a number decides is on the tape. What could decide without a trace (an id by its order, an
-operation that has no code) raises `Unusual`, and there is no tape.
+What must stay true: whatever a number decides is on the tape. What could decide without a trace (an operation that has
+no code) raises `Unusual`, and there is no tape.
 """
 
 from typing import Any, Final, NoReturn
@@ -52,11 +52,17 @@ class Tape:
         self.registers += 1
         return made
 
+    def text(self, value: int, row: int, cell: int) -> "Text":
+        """An id that stands there."""
+        made = Text(value)
+        made.tape, made.row, made.cell = self, row, cell
+        return made
+
     def register_of(self, value: int) -> int:
         """The register of a number or constant."""
         if isinstance(value, Num):
             return value.register
-        if isinstance(value, Ident) or not -LARGEST < value < LARGEST:
+        if isinstance(value, Text) or not -LARGEST < value < LARGEST:
             raise Unusual("no number to reckon with")
         if value not in self.constants:
             self.constants[int(value)] = self.registers
@@ -83,7 +89,16 @@ class Tape:
 
     def guard(self, code: int, one: int, other: int, answer: bool) -> bool:
         """Note a comparison and its answer."""
-        key = (code, self.register_of(one), self.register_of(other))
+        return self._guard((code, self.register_of(one), self.register_of(other)), answer)
+
+    def order(self, one: int, other: int) -> bool:
+        """Note whether one id is less than the other."""
+        if not isinstance(one, Text) or not isinstance(other, Text) or min(one.row, other.row) < 0:
+            raise Unusual("the order of ids that stand in no row")
+        return self._guard((LESS, self.register_of_id(one), self.register_of_id(other)), int(one) < int(other))
+
+    def _guard(self, key: tuple[int, int, int], answer: bool) -> bool:
+        code = key[0]
         if key not in self.known:
             self.known[key] = answer
             self.words.append((code if answer else code + NOT_LESS - LESS, 0, key[1], key[2]))
@@ -195,10 +210,24 @@ def _compare(number: Num, other: int, code: int, one: int, two: int) -> bool:
     return number.tape.guard(code, one, two, answer)
 
 
-class Ident(int):
-    """An id: it is the same as another or it is not, as known beforehand. Which is less must decide nothing."""
+class Text(int):
+    """An id or the number of a text. Whether two are the same is known beforehand.
 
-    __lt__ = __gt__ = __le__ = __ge__ = _refuse
+    Which is less, by which ties of times are broken, is a guard.
+    """
+
+    tape: Tape
+    row: int
+    """Where it stands; -1 for the ids of the trace, which stand in none."""
+    cell: int
+
+    def __lt__(self, other: int) -> bool:
+        return self.tape.order(self, other)
+
+    def __gt__(self, other: int) -> bool:
+        return self.tape.order(other, self)
+
+    __le__ = __ge__ = _refuse
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _refuse
 
     def __eq__(self, other: object) -> bool:
@@ -209,10 +238,3 @@ class Ident(int):
 
     def __hash__(self) -> int:
         return int.__hash__(self)
-
-
-class Text(Ident):
-    """An id or the number of a text, with where it stands."""
-
-    row: int
-    cell: int

@@ -35,7 +35,7 @@ class _Stage:
     def _traced(self, place: int, row: Row) -> Row:
         traced = list(row)
         for cell in (record.TRACE_HI, record.TRACE_LO):
-            traced[cell] = self._text(row[cell], -1, cell)
+            traced[cell] = self.tape.text(row[cell], -1, cell)
         for index, cell in enumerate(kept(row), 1):
             if row[cell] == MISSING:
                 continue
@@ -43,13 +43,8 @@ class _Stage:
                 traced[cell] = number = self.tape.number(row[cell])
                 self.loads.append((number.register, place, index))
             else:
-                traced[cell] = self._text(row[cell], place, index)
+                traced[cell] = self.tape.text(row[cell], place, index)
         return traced
-
-    def _text(self, value: int, row: int, cell: int) -> Text:
-        text = Text(value)
-        text.row, text.cell = row, cell
-        return text
 
 
 def rehearse(

@@ -25,6 +25,8 @@ from tests.exporter.spans import Sent, body, envoy, ns, of_models, span, vllm
 pytestmark = pytest.mark.both_builds
 
 LABELS = tuple(Label(name=name, attributes=(name,)) for name in ("tenant", "tier"))
+MOST_ROWS = 24
+"""As in exporter.express, where it is C's once that is compiled."""
 KEYS = st.integers(0, 7) | st.integers(0, 2**64 - 1)
 
 
@@ -165,6 +167,95 @@ def test_shapes_that_do_not_come_again_are_not_rehearsed_for_ever() -> None:
     assert of.boundary("end_to_end")["arrivals"] == 600
 
 
+def test_spans_of_other_applications_make_no_shape() -> None:
+    of, rng = Live(), Random(2)
+    for each in range(40):
+        at = 1_000 * each
+        client = span("client", start=at - 1, end=at + 950)
+        gateway = envoy(at, at + 900, parent=client)
+        through = span("through", start=at + 1, end=at + 890, parent=gateway)
+        spans = [client, gateway, through, vllm(at + 10, at + 800, ttft=5, output=3, parent=through)]
+        for _ in range(rng.randrange(MOST_ROWS - 4)):
+            start = at + rng.uniform(-50, 800)
+            name, around = f"work-{rng.randrange(9)}", rng.choice([*spans[4:], client, gateway])
+            spans.append(span(name, start=start, end=start + rng.uniform(0, 99), parent=around))
+        rng.shuffle(spans)
+        of.feed(*spans, at=at + 950)
+        of.tick(at + 960)
+    (shape,) = of.pipeline.express.shapes.values()
+    assert shape.misses == 2
+    assert (of.pipeline.open, of.pipeline.stored, of.pipeline.tally.joined) == (0, 0, {"whole": 40})
+
+
+@pytest.mark.parametrize("more", [0, 1, 10])
+def test_a_trace_of_many_spans_is_joined(more: int) -> None:
+    of = Live(grace_ms=1_000)
+    for each in range(5):
+        at = 10_000 * each
+        gateway = envoy(at, at + 900)
+        others = [span("work", start=at + step, end=at + 800, parent=gateway) for step in range(MOST_ROWS - 2 + more)]
+        of.feed(*others, at=at + 850)
+        of.feed(gateway, vllm(at + 10, at + 800, ttft=5, output=3, parent=gateway), at=at + 1_000)
+        of.tick(at + 1_900)
+        assert of.pipeline.stored == 2, "of the others nothing is young, or stands around what is"
+        of.tick(at + 2_100)
+        assert (of.pipeline.open, of.pipeline.stored) == (0, 0)
+    assert of.pipeline.tally.joined == {"whole": 5}
+    assert of.pipeline.fates["unrecognised"] == 5 * (MOST_ROWS - 2 + more)
+
+
+def test_a_trace_without_a_request_is_freed_as_it_grows_old_and_teaches_nothing() -> None:
+    of = Live(grace_ms=2_000)
+    for each in range(4):
+        at = 10_000 * each
+        outer = span("outer", start=at, end=at + 9_000)
+        around = span("around", start=at, end=at + 25, parent=outer)
+        of.feed(around, span("inner", start=at + 10, end=at + 20, parent=outer), at=at + 30)
+        of.feed(span("young", start=at + 1_000, end=at + 1_500, parent=around), at=at + 1_600)
+        of.tick(at + 2_100)
+        assert (of.pipeline.open, of.pipeline.stored) == (1, 2), "the young one, and what it stands in"
+        of.tick(at + 3_700)
+        assert (of.pipeline.open, of.pipeline.stored) == (0, 0)
+    assert not of.pipeline.express.shapes
+    assert of.pipeline.fates["unrecognised"] == 12
+
+
+def test_a_request_goes_when_it_is_old_and_leaves_what_came_later_to_wait() -> None:
+    of = Live(grace_ms=2_000)
+    for each in range(6):
+        at = 10_000 * each
+        client = span("client", start=at - 1, end=at + 1_400)
+        gateway = envoy(at, at + 900, parent=client)
+        of.feed(gateway, vllm(at + 10, at + 800, ttft=5, output=3, parent=gateway), at=at + 950)
+        of.feed(client, at=at + 1_500)
+        of.tick(at + 3_000)
+        assert of.pipeline.tally.joined == {"whole": each + 1}
+        assert (of.pipeline.open, of.pipeline.stored) == (1, 1)
+        assert of.pipeline.express.ids.count == 1, "by its request id the trace is known until it is done"
+        of.tick(at + 3_600)
+        assert (of.pipeline.open, of.pipeline.stored) == (0, 0)
+        assert (of.pipeline.express.ids.count, of.pipeline.express.traces.count) == (0, 0)
+    (shape,) = of.pipeline.express.shapes.values()
+    assert shape.misses == 2
+
+
+def test_a_job_that_is_done_goes_when_it_is_old_whatever_else_goes_on_in_its_trace() -> None:
+    of = Live(grace_ms=1_000)
+    for each in range(6):
+        at = 10_000 * each
+        put = span("send", scope="broker", kind="producer", start=at, end=at + 1)
+        of.feed(put, at=at + 10)
+        of.tick(at + 1_100)
+        assert of.boundary("end_to_end")["in_flight"] == 1
+        work = span("work", scope="broker", kind="consumer", start=at + 3_000, end=at + 3_100, parent=put)
+        of.feed(work, at=at + 3_150)
+        of.feed(span("other", start=at + 3_050, end=at + 3_900, parent=work), at=at + 4_000)
+        of.tick(at + 4_200)
+        assert sum(of.boundary("end_to_end")["outcomes"].values()) == each + 1
+        of.tick(at + 6_000)
+        assert (of.pipeline.open, of.pipeline.stored) == (0, 0)
+
+
 def test_a_reload_keeps_what_waits() -> None:
     pipeline = Pipeline(Settings(), built_in(), [])
     gateway = envoy(0, 500)
@@ -198,7 +289,7 @@ def test_rows_wait_as_they_came(seed: int, kinds: list[int]) -> None:
         row[record.TRACE_HI], row[record.TRACE_LO], row[record.SPAN] = *trace, number + 1
         row[record.START], row[record.END], row[record.SEEN], row[record.PROFILE] = number, number, number, 0
         odd = of.receive(memoryview(array("q", row)), 1, number, 0, 1, 2)
-        if odd:  # the ninth of its trace
+        if odd:  # one more than may be in a trace
             waiting.pop(trace)
             continue
         waiting.setdefault(trace, []).append(row)
@@ -302,6 +393,19 @@ def test_requests_of_other_hosts_have_the_same_shape() -> None:
     alternate(of, resource=({"host.name": "one"}, {"host.name": "other"}))
     (shape,) = of.pipeline.express.shapes.values()
     assert shape.misses == 2
+
+
+def test_several_answers_that_begin_together_go_the_short_way() -> None:
+    of, rng = Live(), Random(4)
+    for each in range(100):
+        at = 1_000 * each
+        gateway = envoy(at, at + 900)
+        answers = [vllm(at + 10, at + rng.uniform(100, 890), ttft=50, output=9, parent=gateway) for _ in range(3)]
+        of.feed(gateway, *answers, at=at + 900)
+        of.tick(at + 950)
+    (shape,) = of.pipeline.express.shapes.values()
+    assert shape.misses < 20, "whichever of them has the least id, and is the first"
+    assert of.boundary("end_to_end")["outcomes"]["ok"] == of.boundary("model")["arrivals"] == 100
 
 
 def test_requests_of_other_shapes_are_counted_by_the_same_plans_if_that_makes_no_difference() -> None:

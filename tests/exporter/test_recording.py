@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from exporter.align import Offsets
 from exporter.record import MISSING
-from exporter.recording import Ident, Num, Tape, Unusual
+from exporter.recording import LESS, Num, Tape, Unusual
 from exporter.script import Script
 
 pytestmark = pytest.mark.both_builds
@@ -90,11 +90,16 @@ def test_an_operation_that_cannot_be_repeated_is_refused(operation: Callable[[Nu
         operation(Tape(Offsets()).number(4))
 
 
-def test_the_order_of_ids_decides_nothing() -> None:
-    assert Ident(3) == 3
-    assert {Ident(3)} == {3}
-    with pytest.raises(Unusual):
-        sorted([Ident(3), Ident(2)])
+def test_the_order_of_ids_is_a_guard_where_they_stand_in_rows() -> None:
+    tape = Tape(Offsets())
+    one, other, trace = tape.text(3, 0, 1), tape.text(2, 1, 1), tape.text(4, -1, 0)
+    assert (one, {one}) == (3, {3})
+    assert tape.words == [], "whether two are the same is known beforehand"
+    assert min([(one, "one"), (other, "other")])[1] == "other"
+    assert tape.words == [(LESS, 0, tape.ids[1, 1], tape.ids[0, 1])]
+    for than in (3, trace):
+        with pytest.raises(Unusual):
+            sorted([one, than])
 
 
 @pytest.mark.parametrize("value", [2**62, -(2**62)])

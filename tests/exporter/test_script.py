@@ -3,7 +3,7 @@ from array import array
 import pytest
 
 from exporter.align import BUCKET_NS, Bound, Observation, Offsets
-from exporter.recording import ADD, OBSERVE, Num, Tape, Text
+from exporter.recording import ADD, OBSERVE, Num, Tape
 from exporter.script import Script
 
 pytestmark = pytest.mark.both_builds
@@ -49,8 +49,7 @@ def test_bounds_are_those_of_the_clocks_of_each_request() -> None:
     offsets = observed(-50, 90)
     offsets.observe(Observation(OUTER, INNER + 1, -7, 7, NOW))
     tape = Tape(offsets)
-    time, clock = tape.number(NOW), Text(INNER)
-    clock.row, clock.cell = 0, 1
+    time, clock = tape.number(NOW), tape.text(INNER, 0, 1)
     low = tape.along((OUTER, clock), time).low
     assert isinstance(low, Num)
     script = Script(

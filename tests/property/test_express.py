@@ -103,6 +103,13 @@ def request(rng: Random, shape: int, at: float) -> list[Sent]:
         again.message.attributes[0].CopyFrom(first.message.attributes[0])
         return [client, first, again]
 
+    def several() -> list[Sent]:
+        """A request for several answers, which begin at the same time."""
+        count, ends = rng.randint(2, 4), at + length
+        answers = [vllm(at + 1, ends - rng.uniform(0, length / 2), ttft=length / 9, output=9, parent=gateway)
+                   for _ in range(count)]  # fmt: skip
+        return [gateway, *answers]
+
     def page() -> list[Sent]:
         return others([envoy(at, at + length, path="/v1/models"), None], 4, 20_000)
 
@@ -127,6 +134,7 @@ def request(rng: Random, shape: int, at: float) -> list[Sent]:
         job,
         tried_again,
         page,
+        several,
     ]
     return made[shape]()
 
@@ -176,7 +184,7 @@ def traffic(rng: Random, shapes: set[int]) -> list[tuple[float, list[Sent]]]:
     return [(-59_000, [first, vllm(-59_900, -59_100, parent=first)]), *batches(rng, sent)]
 
 
-SHAPES = st.sets(st.integers(0, 19), min_size=1, max_size=4)
+SHAPES = st.sets(st.integers(0, 20), min_size=1, max_size=4)
 
 
 @settings(max_examples=20)
