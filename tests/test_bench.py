@@ -1,6 +1,7 @@
 """The benchmarks' traffic is what it is said to be. How fast anything is, no test says."""
 
 import time
+from collections.abc import Iterator
 from itertools import islice
 
 import pytest
@@ -10,9 +11,10 @@ from tests.bench import hurried, subject
 from tests.bench.figures import Figure, table
 from tests.bench.hurried import LULL_NS, Led
 from tests.bench.inside import OPEN, SERIES, Fed, Growth, mix_of
-from tests.bench.mix import BATCH, LATE_NS, Mix
+from tests.bench.mix import BATCH, LATE_NS, Body, Chain, Mix
 from tests.bench.options import Options
 from tests.bench.profile import OTHERS, parts
+from tests.bench.recorded import Recorded
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,39 @@ def test_as_many_are_open_when_measuring_begins_as_later() -> None:
     fed.feed(islice(bodies, 60))
     assert begun == pytest.approx(3_000, rel=0.1)
     assert fed.pipeline.express.open == pytest.approx(begun, rel=0.05)
+
+
+def ids_of(body: Body) -> Iterator[tuple[bytes, str]]:
+    """The trace of each span of a server, and the id of its request."""
+    for group in ExportTraceServiceRequest.FromString(body.content).resource_spans:
+        for span in (span for scope in group.scope_spans for span in scope.spans):
+            for attribute in span.attributes:
+                if attribute.key == "gen_ai.request.id":
+                    yield span.trace_id, attribute.value.string_value
+
+
+def test_copies_of_recorded_bodies_are_other_requests_and_come_as_far_apart_as_they_did() -> None:
+    stream = Recorded(1)
+    bodies = list(stream.bodies())
+    assert [body.now_ns for body in bodies] == sorted(body.now_ns for body in bodies)
+    assert sum(body.spans for body in bodies) == stream.spans
+    measured = bodies[stream.whole_from :][: stream.measured]
+    assert len(bodies) % len(measured) == 0
+    assert sum(body.spans for body in measured) * len(bodies) == stream.spans * len(measured)
+    assert measured[-1].now_ns - measured[0].now_ns == pytest.approx(4e9, rel=0.05), "a copy begins every four seconds"
+    traces, requests = map(set, zip(*(each for body in bodies for each in ids_of(body)), strict=True))
+    copies = len(bodies) // len(measured)
+    assert len(traces) % copies == len(requests) % copies == 0
+    assert len(requests) > 1_000 * copies
+
+
+def test_mixes_of_a_chain_follow_one_another() -> None:
+    chain = Chain(Mix(3_000, under_way=500, requests_per_s=1_000, grace_ms=2_000), 4)
+    bodies = list(chain.bodies())
+    assert [body.now_ns for body in bodies] == sorted(body.now_ns for body in bodies)
+    assert sum(body.spans for body in bodies) == chain.spans
+    fed = Fed(subject.pipeline(chain.mix, 0))
+    fed.end(bodies, chain.requests, judged=False)
 
 
 def test_a_clock_that_is_led_goes_by_the_spans_and_then_by_itself(monkeypatch: pytest.MonkeyPatch, mix: Mix) -> None:

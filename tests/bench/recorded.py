@@ -22,8 +22,8 @@ from tests.bench.mix import Body, Mix
 
 CAPTURES: Final = Path(__file__).resolve().parent.parent / "data" / "captures"
 _ID: Final = re.compile(
-    r"\b[0-9a-f]{8}(?=((-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24}|[0-9a-f]{8})\b)"
-    r"|(?<=-)[0-9A-Za-z]{4}(?=[0-9A-Za-z]{20}\b)"
+    r"(?<![0-9A-Za-z])([0-9a-f]{8}(?=((-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24}|[0-9a-f]{8})(?![0-9A-Za-z]))"
+    r"|(?<=-)[0-9A-Za-z]{4}(?=[0-9A-Za-z]{20}(?![0-9A-Za-z])))"
 )
 """The beginning of an id: of 128 or 64 bits, or what SGLang's router draws."""
 _EVERY_NS: Final = 4_000_000_000
