@@ -182,8 +182,9 @@ cdef class Express:
     cdef bint pass_on_ids(self, long long left) except -1
     @cython.locals(row=Py_ssize_t, room=Py_ssize_t, held="long long")
     cdef bint pass_on(self, long long identity, long long left) except -1
+    @cython.locals(newest="long long")
     cdef int go_on_with(self, Py_ssize_t slot, Act act, long long left, long long due) except -1
-    @cython.locals(at=Py_ssize_t, kept=Py_ssize_t, row=Py_ssize_t, block=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t, kept=Py_ssize_t, row=Py_ssize_t, block=Py_ssize_t, announced="long long")
     cdef int thin_out(self, Py_ssize_t slot, long long left) except -1
     cdef Py_ssize_t bits(self, Py_ssize_t rows)
     @cython.locals(at=Py_ssize_t, index=Py_ssize_t)

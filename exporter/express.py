@@ -941,30 +941,35 @@ class Express:
         if left == 0:
             self.drop(slot, True)
         else:
+            newest = self.slots[16 * slot + 4]
             self.thin_out(slot, left)
             self.look_at(slot, due)
+            if self.slots[16 * slot + 4] != newest:  # the queue may have dropped the time of what is the newest only now
+                self.soon.push(due, slot, self.slots)
 
     def thin_out(self, slot: int, left: int) -> None:
         """Free the rows of a slot that are not left."""
         at, kept = 16 * slot, 0
         self.slots[at + 4], self.slots[at + 5] = self.newest_of(left), self.oldest_of(left)
-        if left != self.bits(self.lined):
-            block = self.slots[at + 8] if self.lined > BESIDE else -1
-            for row in range(self.lined):
-                if left >> row & 1:
-                    self.places[kept] = self.places[row]
-                    kept += 1
-                else:
-                    self.free_row(self.places[row])
-            self.stored -= self.lined - kept
-            self.slots[at + 3] = self.lined = kept
-            for row in range(kept):
-                if kept > BESIDE:
-                    self.cells[block + row] = self.places[row]
-                else:
-                    self.slots[at + 8 + row] = self.places[row]
-            if block >= 0 and kept <= BESIDE:
-                self.free_block(block)
+        announced = self.row_at(at, self.slots[at + 7]) if self.slots[at + 7] >= 0 else -1
+        block = self.slots[at + 8] if self.lined > BESIDE else -1
+        for row in range(self.lined):
+            if left >> row & 1:
+                self.places[kept] = self.places[row]
+                kept += 1
+            else:
+                self.free_row(self.places[row])
+        self.stored -= self.lined - kept
+        self.slots[at + 3], self.slots[at + 7] = kept, -1
+        for row in range(kept):
+            if kept > BESIDE:
+                self.cells[block + row] = self.places[row]
+            else:
+                self.slots[at + 8 + row] = self.places[row]
+            if self.places[row] == announced:
+                self.slots[at + 7] = row
+        if block >= 0 and kept <= BESIDE:
+            self.free_block(block)
 
     def bits(self, rows: int) -> int:
         """A bit for each of the first rows."""

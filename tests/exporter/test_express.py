@@ -256,6 +256,44 @@ def test_a_job_that_is_done_goes_when_it_is_old_whatever_else_goes_on_in_its_tra
         assert (of.pipeline.open, of.pipeline.stored) == (0, 0)
 
 
+def test_a_job_is_in_flight_though_another_of_its_trace_was_done_and_something_else_goes_on_there() -> None:
+    of = Live(grace_ms=10_000)
+
+    def job(at: float, trace: bytes | None) -> tuple[Sent, Sent]:
+        put = span("send", scope="broker", kind="producer", start=at, end=at + 1, trace=trace)
+        return put, span("work", scope="broker", kind="consumer", start=at + 29_000, end=at + 29_900, parent=put)
+
+    for each in range(8):
+        at, trace = 200_000 * each, bytes([each + 1]) * 16
+        for begun in (at, at + 42_000):
+            put, work = job(begun, trace)
+            of.feed(put, at=begun + 5)
+            of.tick(begun + 4_000)  # now the other one goes
+            of.tick(begun + 18_000)
+            assert of.boundary("end_to_end")["in_flight"] == 1
+            of.feed(work, at=begun + 30_000)
+            of.feed(span("other", start=begun + 34_000, end=begun + 34_999, trace=trace), at=begun + 35_000)
+            of.tick(begun + 41_000)
+            assert of.boundary("end_to_end")["in_flight"] == 0
+    assert (of.pipeline.open, of.boundary("end_to_end")["arrivals"]) == (1, 16)
+
+
+def test_what_is_left_of_a_request_that_was_too_old_is_freed_though_many_others_came_meanwhile() -> None:
+    of = Live(join=replace(Settings().join, grace_ns=ns(10_000) - ns(0), max_age_ns=ns(20_000) - ns(0)))
+    for each in range(8):
+        at = 100_000 * each
+        gateway = envoy(at, at + 19_000)
+        of.feed(gateway, at=at + 1)
+        of.feed(vllm(at + 8_000, at + 8_900, ttft=5, output=9, parent=gateway), at=at + 9_000)
+        of.feed(span("other", start=at + 1, end=at + 16_900, parent=gateway), at=at + 17_000)
+        of.feed(vllm(at + 17_500, at + 18_400, ttft=5, output=9, parent=gateway), at=at + 18_500)
+        for more in range(2_500 * (each > 5)):
+            of.feed(envoy(at + 17_500, at + 17_600), at=at + 18_600 + more / 10)
+        of.tick(at + 20_100)
+        of.tick(at + 60_000)
+        assert (of.pipeline.open, of.pipeline.stored) == (0, 0)
+
+
 def test_a_reload_keeps_what_waits() -> None:
     pipeline = Pipeline(Settings(), built_in(), [])
     gateway = envoy(0, 500)
