@@ -944,7 +944,7 @@ class Express:
             newest = self.slots[16 * slot + 4]
             self.thin_out(slot, left)
             self.look_at(slot, due)
-            if self.slots[16 * slot + 4] != newest:  # the queue may have dropped the time of what is the newest only now
+            if self.slots[16 * slot + 4] != newest:  # the queue may have dropped the time of what is newest only now
                 self.soon.push(due, slot, self.slots)
 
     def thin_out(self, slot: int, left: int) -> None:

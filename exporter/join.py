@@ -335,7 +335,7 @@ class Table:
                 done.update(places)
                 paths.append(path._replace(announced=announced, evicted=path.open, open=False))
         # A span that is part of no request may still be what ties the spans of one together.
-        waiting |= tree.above_any(waiting.union(at for at in rows if rows[at][record.SEEN] > ripe))
+        waiting |= tree.above_any(waiting.union(at for at in rows if rows[at][record.SEEN] > ripe and at not in done))
         self._settle(gathering, rows, done, waiting, ripe, again, fate)
         return paths
 

@@ -83,6 +83,15 @@ def test_a_span_that_ties_others_stays_as_long_as_they_do() -> None:
     assert shapes(waiting.seal(ns(30))) == ["g: e@0"]
 
 
+def test_a_span_that_ties_a_request_goes_with_it_when_that_is_too_old() -> None:
+    waiting = table(grace=10, max_age=20)
+    engines = [row("engine", f"e{seen}", parent="g", start=1, seen=seen) for seen in (8, 17)]
+    add(waiting, row(None, "x", seen=9), gate("g", parent="x", seen=0), *engines)
+    assert shapes(waiting.seal(ns(10))) == shapes(waiting.seal(ns(19))) == []
+    assert shapes(waiting.seal(ns(20))) == ["g: e8+e17@0"]
+    assert (waiting.stored, waiting.open) == (0, 0)
+
+
 def test_a_span_that_comes_too_late_is_measured_alone() -> None:
     waiting = table(grace=10)
     add(waiting, G)
