@@ -187,7 +187,7 @@ cdef class Express:
     @cython.locals(at=Py_ssize_t, kept=Py_ssize_t, row=Py_ssize_t, block=Py_ssize_t, announced="long long")
     cdef int thin_out(self, Py_ssize_t slot, long long left) except -1
     cdef Py_ssize_t bits(self, Py_ssize_t rows)
-    @cython.locals(at=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t)
     cdef bint wait(self, Py_ssize_t slot, Act act, long long expiry, long long now) except -1
     @cython.locals(place=Py_ssize_t, ready="long long")
     cdef int put_off(self, Py_ssize_t slot, Act act) except -1

@@ -628,17 +628,24 @@ class Express:
         self.ids.put(key, ELSEWHERE)
 
     def hand_over(self, slot: int) -> int:
-        """Give a trace to the table; its key there."""
-        rows, announced = self.rows_of(slot), self.slots[16 * slot + 7]
+        """Give a trace to the table, as it would stand there; its key there."""
+        rows, due, announced = self.rows_of(slot), self.slots[16 * slot], self.slots[16 * slot + 7]
+        job = -1 if announced < 0 else self.cells[announced + 1]
         self.drop(slot, True)
         key = trace_key(rows[0][0], rows[0][1])
         self.traces.put(key, ELSEWHERE)
         for row in rows:
-            if row[29] != MISSING:
-                self.ids.put(row[29] & MASK, ELSEWHERE)
+            identity, silent = row[29], row[8] == MISSING and row[38] == -1
+            if silent:
+                row[29] = MISSING  # it was passed on to it
             self.table.add(row)
+            if identity != MISSING:
+                self.ids.put(identity & MASK, ELSEWHERE)
+                if silent:
+                    self.table.know(key, identity)
+        self.table.look_at(key, due)
         if announced >= 0:
-            self.table.gatherings[key].waiting.add(rows[announced][2])
+            self.table.gatherings[key].waiting.add(job)
             self.tally.remember((rows[0][0], rows[0][1]), self.slots[16 * slot + 6])
         return key
 
@@ -951,7 +958,7 @@ class Express:
         """Free the rows of a slot that are not left."""
         at, kept = 16 * slot, 0
         self.slots[at + 4], self.slots[at + 5] = self.newest_of(left), self.oldest_of(left)
-        announced = self.row_at(at, self.slots[at + 7]) if self.slots[at + 7] >= 0 else -1
+        announced = self.slots[at + 7]
         block = self.slots[at + 8] if self.lined > BESIDE else -1
         for row in range(self.lined):
             if left >> row & 1:
@@ -967,7 +974,7 @@ class Express:
             else:
                 self.slots[at + 8 + row] = self.places[row]
             if self.places[row] == announced:
-                self.slots[at + 7] = row
+                self.slots[at + 7] = announced
         if block >= 0 and kept <= BESIDE:
             self.free_block(block)
 
@@ -983,9 +990,7 @@ class Express:
         if self.slots[at + 7] < 0:
             if not act.script.go_on():
                 return False
-            for index in range(self.slots[at + 3]):
-                if self.row_at(at, index) == self.places[act.first]:
-                    self.slots[at + 7] = index
+            self.slots[at + 7] = self.places[act.first]
             self.fill(slot, act, act.sheet, 0)
             self.slots[at + 6] = self.tally.announce(
                 self.planned(act).plan, act.sheet, act.weight, now, act.in_windows

@@ -221,6 +221,14 @@ class Table:
             self.pushes += 1
             heapq.heappush(self.heap, (due, self.pushes, gathering))
 
+    def know(self, key: int, identity: int) -> None:
+        """Let a request id lead to a trace that waits."""
+        self._identify(self.gatherings[key], identity)
+
+    def look_at(self, key: int, due: int) -> None:
+        """Look at a trace that waits at `due`, or earlier."""
+        self._schedule(self.gatherings[key], due)
+
     def retime(self, *, grace_ns: int, max_age_ns: int) -> None:
         """Go on with other times, if they are; what waits is looked at when it may be due by them."""
         before_ns, self.grace_ns = self.grace_ns, grace_ns
@@ -282,7 +290,9 @@ class Table:
             gathering = next(iter(self.gatherings.values()), None)
             older = None if front is None else front.give_oldest(NEVER if gathering is None else gathering.due)
             oldest = older or gathering
-            yield from () if oldest is None else self._close(oldest, NEVER)
+            if oldest is None:
+                return
+            yield from self._close(oldest, NEVER)
 
     def _crowded(self, front: "Front | None") -> bool:
         traces = self.open + (0 if front is None else front.open)

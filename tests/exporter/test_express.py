@@ -278,6 +278,46 @@ def test_a_job_is_in_flight_though_another_of_its_trace_was_done_and_something_e
     assert (of.pipeline.open, of.boundary("end_to_end")["arrivals"]) == (1, 16)
 
 
+def test_a_job_is_announced_once_whatever_else_of_its_trace_goes_before_it() -> None:
+    of = Live(grace_ms=10_000)
+    for each in range(14):
+        at = 200_000 * each
+        put = span("send", scope="broker", kind="producer", start=at, end=at + 1)
+        work = span("work", scope="broker", kind="consumer", start=at + 34_000, end=at + 34_900, parent=put)
+        answer = vllm(at - 50, at + 34_050, ttft=5, output=9, parent=work)  # by a clock that is behind
+        of.feed(put, at=at + 5)
+        of.tick(at + 11_000)
+        of.feed(span("other", start=at, end=at + 29_900, parent=put), at=at + 30_000)
+        of.feed(work, answer, at=at + 35_000)
+        of.tick(at + 42_000)  # the other one goes, and the job stays
+        if each > 7:
+            of.feed(span("linked", start=at, end=at + 42_000, parent=put, links=[envoy(0, 1)]), at=at + 42_001)
+        of.tick(at + 90_000)
+    end = of.boundary("end_to_end")
+    assert (of.pipeline.open, end["arrivals"], end["in_flight"]) == (0, 14, 0)
+
+
+def test_a_request_id_that_was_passed_on_is_not_that_of_the_span_that_has_it() -> None:
+    of = Live(grace_ms=10_000)
+    for each in range(6):
+        at = 100_000 * each
+        gateway = envoy(at, at + 900)
+        other = span("other", start=at, end=at + 5_000, parent=gateway)
+        of.feed(gateway, vllm(at + 10, at + 800, ttft=5, output=3, parent=gateway), at=at + 950)
+        of.feed(other, at=at + 6_000)
+        of.tick(at + 11_000)
+        assert of.pipeline.tally.joined == {"whole": each + 1}
+        assert of.pipeline.express.ids.count == 1
+        if each == 5:
+            of.pipeline.express.hand_over_all()
+            (gathering,) = of.pipeline.table.gatherings.values()
+            (at_row,) = gathering.rows
+            assert of.pipeline.table.cells[at_row + record.REQUEST_ID] == MISSING
+            assert list(of.pipeline.table.by_id.values()) == [gathering]
+        of.tick(at + 90_000)
+    assert (of.pipeline.open, of.pipeline.table.by_id) == (0, {})
+
+
 def test_what_is_left_of_a_request_that_was_too_old_is_freed_though_many_others_came_meanwhile() -> None:
     of = Live(join=replace(Settings().join, grace_ns=ns(10_000) - ns(0), max_age_ns=ns(20_000) - ns(0)))
     for each in range(8):

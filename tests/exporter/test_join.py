@@ -129,6 +129,16 @@ def test_what_is_left_is_given_out_at_the_end() -> None:
     check(waiting, 4)
 
 
+def test_evicting_ends_where_nobody_has_anything_to_give() -> None:
+    class Front:
+        open, stored = 9, 9
+
+        def give_oldest(self, due: int) -> None:
+            return None
+
+    assert list(table(max_open=5).evict(Front())) == []
+
+
 # Across traces
 
 
