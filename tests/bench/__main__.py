@@ -51,7 +51,7 @@ OUTSIDE: Final[dict[str, Case]] = {
     "memory": outside.memory,
 }
 LONG: Final[dict[str, Case]] = {"flood": outside.flood}
-"""Only where they are named: an hour, and some 15 GB of memory."""
+"""Only where they are named: an hour, and 8 GB of memory."""
 CASES: Final = INSIDE | OUTSIDE | LONG
 
 

@@ -17,7 +17,7 @@ from tests.bench import receivers, recorded, subject
 from tests.bench.figures import Figure
 from tests.bench.hurried import clock
 from tests.bench.inside import SLOS, Growth, mix_of, models_of
-from tests.bench.mix import BATCH, REQUESTS_PER_S, SPANS, UNDER_WAY, WAITING, Chain, Mix
+from tests.bench.mix import BATCH, SPANS, UNDER_WAY, WAITING, Chain, Mix
 from tests.bench.options import Options
 from tests.bench.prober import Prober
 from tests.bench.processes import ROOT, SUBJECT_CORE, environment, helper, pinned
@@ -28,6 +28,8 @@ from tests.exporter.wire import varint
 GRACE_MS: Final = 250
 """At least: what else runs on the machine may hold up a span for so long."""
 SETTLE_LIMIT_S: Final = 30
+MOST_PER_S: Final = 60_000
+"""Requests: what a core takes while all windows are full and moved."""
 WINDOW_SLICE_S: Final = 12
 """After which what was sent is in every window, however long its slices."""
 
@@ -275,9 +277,9 @@ def memory(options: Options) -> Iterator[Figure]:
 def flood(options: Options) -> Iterator[Figure]:
     """Resident memory after an hour at the highest rate that it takes, with as many requests open as in life.
 
-    The exporter's clock goes by the spans: the hour has as many as come at REQUESTS_PER_S, however fast these are sent.
+    The exporter's clock goes by the spans: the hour has as many as come at MOST_PER_S, however fast these are sent.
     """
-    seconds, per_s = (30, 1_000) if options.quick else (3_660, REQUESTS_PER_S)
+    seconds, per_s = (30, 1_000) if options.quick else (3_660, MOST_PER_S)
     each = Mix(10 * per_s, models=models_of(1_000), requests_per_s=per_s, under_way=5 * per_s, grace_ms=10_000)
     stream = Chain(each, seconds // 10)
     led = ("tests.bench.hurried", "0", str(stream.epoch_ns))
