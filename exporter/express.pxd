@@ -76,6 +76,7 @@ cdef class Express:
     cdef list free_rows
     cdef Stack free_slots
     cdef Py_ssize_t cells_used, looked, shaped, lined
+    cdef long long newest, oldest
     cdef readonly Py_ssize_t kinds_known
     cdef readonly Places traces, ids
     cdef readonly Queue soon, later
@@ -163,9 +164,9 @@ cdef class Express:
     @cython.locals(handed=Py_ssize_t, slot="long long")
     cpdef bint seal(self, long long now, long long until, Py_ssize_t most) except -1
     @cython.locals(at=Py_ssize_t, newest="long long", oldest="long long", due="long long", expiry="long long",
-                   left="long long", shape=Shape, act=Act)
+                   left="long long", alone=bint, shape=Shape, act=Act)
     cdef bint seal_slot(self, Py_ssize_t slot, long long now) except -1
-    @cython.locals(left="long long", due="long long", expiry="long long")
+    @cython.locals(left="long long", due="long long")
     cdef bint stay(self, Py_ssize_t slot, Act act, long long waiting, long long now) except -1
     @cython.locals(left="long long", found="long long", young="long long", row=Py_ssize_t, around="long long")
     cdef Py_ssize_t left(self, long long waiting, long long gone, long long now) except -2
@@ -174,19 +175,15 @@ cdef class Express:
     cdef bint find_above(self) except -1
     @cython.locals(due="long long", seen="long long", row=Py_ssize_t)
     cdef Py_ssize_t young_due(self, long long rows, long long now) except -1
-    @cython.locals(newest="long long", seen="long long", row=Py_ssize_t)
-    cdef Py_ssize_t newest_of(self, long long rows) except? -1
-    @cython.locals(oldest="long long", seen="long long", row=Py_ssize_t)
-    cdef Py_ssize_t oldest_of(self, long long rows) except? -1
+    @cython.locals(seen="long long", row=Py_ssize_t)
+    cdef int find_ages(self, long long rows) except -1
     @cython.locals(row=Py_ssize_t, identity="long long")
     cdef bint pass_on_ids(self, long long left) except -1
     @cython.locals(row=Py_ssize_t, room=Py_ssize_t, held="long long")
     cdef bint pass_on(self, long long identity, long long left) except -1
-    @cython.locals(newest="long long")
     cdef int go_on_with(self, Py_ssize_t slot, Act act, long long left, long long due) except -1
     @cython.locals(at=Py_ssize_t, kept=Py_ssize_t, row=Py_ssize_t, block=Py_ssize_t, announced="long long")
     cdef int thin_out(self, Py_ssize_t slot, long long left) except -1
-    cdef Py_ssize_t bits(self, Py_ssize_t rows)
     @cython.locals(at=Py_ssize_t)
     cdef bint wait(self, Py_ssize_t slot, Act act, long long expiry, long long now) except -1
     @cython.locals(place=Py_ssize_t, ready="long long")

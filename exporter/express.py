@@ -277,6 +277,8 @@ class Express:
         """How many there are of the former, and of all."""
         self.above = memoryview(array("q", bytes(8 * MOST_ROWS)))
         """Where in `places` stands what is around each."""
+        self.newest = self.oldest = 0
+        """When the last and the first of some of them came."""
         self.look = memoryview(array("q", bytes(8 * (MOST_ROWS * 2 + 1))))
         self.looked = 0
         self.touched = memoryview(array("q", bytes(8 * len(self.free_rows))))
@@ -790,7 +792,8 @@ class Express:
             return self.stay(slot, None, 0, now)
         newest, oldest = self.slots[at + 4], self.slots[at + 5]
         if self.shaped < self.lined:
-            newest, oldest = self.newest_of(self.bits(self.shaped)), self.oldest_of(self.bits(self.shaped))
+            self.find_ages((1 << self.shaped) - 1)
+            newest, oldest = self.newest, self.oldest
         due, expiry = newest + self.grace_ns, oldest + self.max_age_ns
         if expiry < due:
             due = expiry
@@ -804,18 +807,20 @@ class Express:
                 continue
             if act.members == 0:
                 return self.stay(slot, act, 0, now)
+            alone = act.covering and self.shaped == self.lined
             if due > now:
-                if act.covering and self.shaped == self.lined:
+                if alone:
                     self.look_at(slot, due)
                     return True
-                if self.newest_of(act.members) + self.grace_ns <= now:
+                self.find_ages(act.members)
+                if self.newest + self.grace_ns <= now:
                     return False
                 return self.stay(slot, act, act.members, now)
             if act.halfway or not (act.covering or newest + self.grace_ns <= now):
                 return False
             if act.opened:
                 return self.wait(slot, act, expiry, now)
-            left = self.left(0, act.members, now)
+            left = 0 if alone else self.left(0, act.members, now)
             if left != 0 and (left < 0 or self.replay or not self.pass_on_ids(left)):
                 return False
             if self.replay:
@@ -823,7 +828,7 @@ class Express:
                 return True
             if act.script.go_on():
                 self.count(slot, act, now)
-                self.go_on_with(slot, act, left, self.young_due(left, now))
+                self.go_on_with(slot, act, left, NEVER if left == 0 else self.young_due(left, now))
                 return True
         self.miss(slot, shape, due <= now)
         return False
@@ -838,7 +843,8 @@ class Express:
             return False
         due = self.young_due(left & ~waiting, now)
         if waiting:
-            due = min(due, self.newest_of(waiting) + self.grace_ns, self.oldest_of(waiting) + self.max_age_ns)
+            self.find_ages(waiting)
+            due = min(due, self.newest + self.grace_ns, self.oldest + self.max_age_ns)
         self.go_on_with(slot, act, left, due)
         return True
 
@@ -896,23 +902,14 @@ class Express:
                 due = seen + self.grace_ns
         return due
 
-    def newest_of(self, rows: int) -> int:
-        """When the last of some rows came."""
-        newest = MISSING
+    def find_ages(self, rows: int) -> None:
+        """Find when the first and the last of some rows came."""
+        self.newest, self.oldest = MISSING, NEVER
         for row in range(self.lined):
-            seen = self.cells[self.places[row] + 5]
-            if rows >> row & 1 and seen > newest:
-                newest = seen
-        return newest
-
-    def oldest_of(self, rows: int) -> int:
-        """When the first of some rows came."""
-        oldest = NEVER
-        for row in range(self.lined):
-            seen = self.cells[self.places[row] + 5]
-            if rows >> row & 1 and seen < oldest:
-                oldest = seen
-        return oldest
+            if rows >> row & 1:
+                seen = self.cells[self.places[row] + 5]
+                self.newest = max(self.newest, seen)
+                self.oldest = min(self.oldest, seen)
 
     def pass_on_ids(self, left: int) -> bool:
         """Let the rows that stay have the request ids of those that go, by which a trace is known until it is done.
@@ -948,16 +945,15 @@ class Express:
         if left == 0:
             self.drop(slot, True)
         else:
-            newest = self.slots[16 * slot + 4]
             self.thin_out(slot, left)
-            self.look_at(slot, due)
-            if self.slots[16 * slot + 4] != newest:  # the queue may have dropped the time of what is newest only now
-                self.soon.push(due, slot, self.slots)
+            self.slots[16 * slot] = due
+            self.soon.push(due, slot, self.slots)  # it may have dropped the time of what is the newest only now
 
     def thin_out(self, slot: int, left: int) -> None:
         """Free the rows of a slot that are not left."""
         at, kept = 16 * slot, 0
-        self.slots[at + 4], self.slots[at + 5] = self.newest_of(left), self.oldest_of(left)
+        self.find_ages(left)
+        self.slots[at + 4], self.slots[at + 5] = self.newest, self.oldest
         announced = self.slots[at + 7]
         block = self.slots[at + 8] if self.lined > BESIDE else -1
         for row in range(self.lined):
@@ -977,10 +973,6 @@ class Express:
                 self.slots[at + 7] = announced
         if block >= 0 and kept <= BESIDE:
             self.free_block(block)
-
-    def bits(self, rows: int) -> int:
-        """A bit for each of the first rows."""
-        return (1 << rows) - 1
 
     def wait(self, slot: int, act: Act, expiry: int, now: int) -> bool:
         """Count a job that waits in a queue as arrived, once, and go on waiting; False where that took too long."""

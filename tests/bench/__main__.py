@@ -41,7 +41,7 @@ OUTSIDE: Final[dict[str, Case]] = {
     "grpc": outside.over("grpc"),
     "http": outside.over("http"),
     "gzip": outside.over("gzip"),
-    **{f"captures-{transport}": outside.Recorded(transport) for transport in ("grpc", "http", "gzip")},
+    **{f"captures-{transport}": outside.Captured(transport) for transport in ("grpc", "http", "gzip")},
     "grpc-open": outside.Grown(inside.OPEN),
     "grpc-series": outside.Grown(inside.SERIES),
     "stall": outside.stall,

@@ -29,7 +29,7 @@ GRACE_MS: Final = 250
 """At least: what else runs on the machine may hold up a span for so long."""
 SETTLE_LIMIT_S: Final = 30
 MOST_PER_S: Final = 60_000
-"""Requests: what a core takes while all windows are full and moved."""
+"""Requests: what a core takes while windows of 1m, 5m and 30m are full and moved."""
 WINDOW_SLICE_S: Final = 12
 """After which what was sent is in every window, however long its slices."""
 
@@ -124,7 +124,7 @@ class Grown:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Captured:
     """The same on bodies of real servers, which are small."""
 
     transport: Transport

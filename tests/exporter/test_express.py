@@ -201,6 +201,7 @@ def test_a_trace_of_many_spans_is_joined(more: int) -> None:
         of.tick(at + 2_100)
         assert (of.pipeline.open, of.pipeline.stored) == (0, 0)
     assert of.pipeline.tally.joined == {"whole": 5}
+    assert bool(of.pipeline.express.shapes) == (more == 0), "with one more it is the table's"
     assert of.pipeline.fates["unrecognised"] == 5 * (MOST_ROWS - 2 + more)
 
 
